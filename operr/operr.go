@@ -3,7 +3,7 @@
 // Package operr holds the error that all packages of go-sdr return: which operation on which object
 // failed, why, and what to do about it; and the conditions that they share.
 //
-// sdr.OpError, verbs.Error and oob.Error are names for Error, and each package's ErrClosed and ErrBusy are
+// sdr.OpError, verbs.Error and oob.Error are names for Error, and each package's ErrClosed, ErrBusy and ErrArgument are
 // those here, so one errors.As and one errors.Is are enough:
 //
 //	var e *operr.Error
@@ -24,6 +24,8 @@ import (
 var (
 	// ErrClosed: the object, or what it belongs to, was closed by this end.
 	ErrClosed = errors.New("closed")
+	// ErrArgument: a parameter, or a field of a configuration, is outside its range.
+	ErrArgument = errors.New("invalid argument")
 	// ErrBusy: the memory is still exposed to the peer, or in use by posted work.
 	ErrBusy = errors.New("still in use")
 )

@@ -31,8 +31,7 @@ var (
 	// ErrNotSupported: the device can't do it, or it is not for objects that are used like this one: with a
 	// Driver, or Manual workers.
 	ErrNotSupported = errors.New("not supported")
-	// ErrAgain: no slot, or of Port.SendReliable no room, is free now. Wait for a completion, or an
-	// acknowledgement, and try again.
+	// ErrAgain: no slot, or of Port.SendReliable no room, is free now. QP.PostSend, QP.PostRecv and Port.SendReliable say what to wait for.
 	ErrAgain = errors.New("no slot is free now")
 	// ErrTooLong: a message is longer than what it must fit.
 	ErrTooLong = errors.New("too long")
@@ -40,8 +39,9 @@ var (
 	ErrBusy = operr.ErrBusy
 	// ErrAborted: the sender gave the message up.
 	ErrAborted = errors.New("aborted by the sender")
-	// ErrArgument: a parameter is outside its range.
-	ErrArgument = errors.New("invalid argument")
+	// ErrArgument: a parameter, or a field of a configuration, is outside its range. Constructors of all packages of go-sdr that a connection is
+	// configured with have this one.
+	ErrArgument = operr.ErrArgument
 )
 
 // An OpError says which operation on which object failed, why, and what to do: the error of all

@@ -4,6 +4,7 @@ package sdr_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"time"
@@ -178,4 +179,64 @@ func ExampleEndpoint_Progress() {
 	}
 	fmt.Println("connected after", net.Now().Sub(0) > 20*units.Millisecond)
 	// Output: connected after true
+}
+
+// A sender that is ahead of its peer's receives runs out of slots. It keeps its handles in order, and waits for the oldest.
+func ExampleQP_PostSend_errAgain() {
+	a, b, closeAll := connected()
+	defer closeAll()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+
+	src, dst := buffer(a, 1024), buffer(b, 1024)
+	slots := a.Config().Split.Slots()
+	total := slots + 100
+	late := make(chan struct{})
+	go func() { // the receiver: it comes late, and has one buffer, which each message may overwrite
+		<-late
+		for range total {
+			recv, err := b.PostRecv(dst, 0, 1024)
+			if err == nil {
+				err = recv.WaitArrived(ctx)
+			}
+			if err == nil {
+				err = recv.Complete()
+			}
+			if err == nil {
+				err = recv.Wait(ctx)
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+
+	var unsent []sdr.SendHandle
+	waits := 0
+	for sent := 0; sent < total; {
+		send, err := a.PostSend(src, 0, 1024, sdr.SendOptions{})
+		switch {
+		case err == nil:
+			unsent = append(unsent, send)
+			sent++
+		case errors.Is(err, sdr.ErrAgain):
+			if waits++; waits == 1 {
+				close(late)
+			}
+			if err := unsent[0].Wait(ctx); err != nil {
+				log.Fatal(err)
+			}
+			unsent = unsent[1:]
+		default:
+			log.Fatal(err)
+		}
+	}
+	for _, send := range unsent {
+		if err := send.Wait(ctx); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println("waited:", waits > 0)
+	// Output:
+	// waited: true
 }

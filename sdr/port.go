@@ -307,6 +307,11 @@ func (p *Port) RTT() (smoothed, variation, least units.Duration) {
 	return 0, 0, 0
 }
 
+// StoodStill is for how long in all the QP's worker did not look at it although that was due: its process was stopped, its virtual machine paused, or
+// Endpoint.Progress, with Manual workers, not called. The first 20 ms of each such time aren't in it. A driver with a limit for how long nothing may
+// happen leaves it out.
+func (p *Port) StoodStill() units.Duration { return p.qp().stoodStill }
+
 // Answered is when the newest ping was sent that the peer has answered: what was sent to it then arrived, and so did what it sent. The
 // peer is asked at least each 250 ms while anything waits for it. 0 before the first answer.
 func (p *Port) Answered() units.Instant {

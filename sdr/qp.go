@@ -43,6 +43,9 @@ type QP struct {
 	// deferred is in how many rounds in a row a control datagram has waited for the next.
 	deferred int
 
+	// stoodStill is worker.stoodStill when the QP was last looked at; guarded by mu.
+	stoodStill units.Duration
+
 	// driving is set while the driver's Progress runs, with mu held.
 	driving atomic.Bool
 
@@ -246,6 +249,7 @@ func (q *QP) progress(now units.Instant, w *worker) (next units.Instant, usedUp 
 
 	driverNext := units.Never
 	q.mu.Lock()
+	q.noteStandstill(w.stoodStill)
 	q.checkEngine()
 	q.checkFences(now)
 	q.finishUnpost()
@@ -294,6 +298,14 @@ func (q *QP) progress(now units.Instant, w *worker) (next units.Instant, usedUp 
 		q.leave()
 	}
 	return next, usedUp
+}
+
+// noteStandstill lets the connection check wait for so much longer as the worker has stood still since; mu is held.
+func (q *QP) noteStandstill(sum units.Duration) {
+	if c := q.connCheck; c != nil {
+		c.deadline = c.deadline.Add(sum - q.stoodStill)
+	}
+	q.stoodStill = sum
 }
 
 // soon is when to look again for what the device doesn't announce. In virtual

@@ -50,7 +50,9 @@ type RecvHandle struct {
 // PostRecv makes length bytes at off of mr the buffer of the next message, and
 // sends the peer a clear-to-send (paper, Table 1: recv_post). The
 // buffer belongs to the network until Complete's fence is down. It fails with
-// ErrAgain while the slot is still taken.
+// ErrAgain while the slot is still taken: by the receive that was posted as many before as there are slots, until that is completed and its fence
+// is down (RecvHandle.Wait); and where the slot's turn comes round again, until late packets are gone, or every worker has found its queue empty.
+// Nothing tells of the latter, which is seldom seen (docs/sdk.md): call it again after a pause.
 func (q *QP) PostRecv(mr *MR, off, length units.Bytes) (RecvHandle, error) {
 	if q.cfg.Driver != nil {
 		return RecvHandle{}, &OpError{Op: "post receive", Object: q.name, Err: ErrNotSupported, Detail: "the QP has a driver, which posts receives"}

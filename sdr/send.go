@@ -65,7 +65,8 @@ type SendHandle struct {
 // PostSend sends length bytes at off of mr as the next message (paper, Table 1:
 // send_post). It returns at once; the message leaves when the peer has posted
 // the receive that it lands in. The memory must not change until Poll says
-// done. It fails with ErrAgain while all slots are taken by earlier sends.
+// done. It fails with ErrAgain while all slots (Split.Slots, 1024 by default) are taken by earlier sends: one is free as soon as
+// Poll of any of them says done, so wait for the oldest (SendHandle.Wait) and call it again.
 func (q *QP) PostSend(mr *MR, off, length units.Bytes, o SendOptions) (SendHandle, error) {
 	m, err := q.newSend(mr, off, length, o, false)
 	if err != nil {
@@ -101,7 +102,7 @@ type SendStream struct {
 }
 
 // StartStream begins the next message: up to length bytes at off of mr. The
-// message's length is the highest byte sent when End is called.
+// message's length is the highest byte sent when End is called. It fails with ErrAgain as PostSend does.
 func (q *QP) StartStream(mr *MR, off, length units.Bytes, o SendOptions) (SendStream, error) {
 	m, err := q.newSend(mr, off, length, o, true)
 	if err != nil {

@@ -18,6 +18,10 @@ const pollBatch = 256
 // maxSleep bounds a sleep, so that a lost wake-up costs time and no more.
 const maxSleep = 100 * units.Millisecond
 
+// lateAtMost is how late a worker may look at its QPs, as on a busy host, until it counts as one that has stood still: with its process, which was
+// stopped, or its virtual machine, which was paused. That time and no more is taken for time that has passed.
+const lateAtMost = 20 * units.Millisecond
+
 // brokenPause is the time between two polls of a device that has failed.
 const brokenPause = 10 * units.Millisecond
 
@@ -40,6 +44,9 @@ type worker struct {
 	ready  readyList
 	timers timers
 	round  []*QP
+	// due is when runReady should be called again at the latest, 0 before the first call, and stoodStill for how long in all it wasn't.
+	due        units.Instant
+	stoodStill units.Duration
 
 	// broken: the last poll failed; logged: so has one before.
 	broken, logged bool
@@ -83,6 +90,7 @@ const manyQPs = 8
 
 // runReady runs the QPs that have something to do, and returns when to call progress again.
 func (w *worker) runReady(now units.Instant) (next units.Instant) {
+	w.noteStandstill(now)
 	next = w.cq.Next()
 	w.timers.popDue(now, w.ready.add)
 	w.round = w.ready.popAll(w.round[:0])
@@ -100,7 +108,17 @@ func (w *worker) runReady(now units.Instant) (next units.Instant) {
 	if next = min(next, w.timers.next()); !w.ready.empty() {
 		next = now
 	}
+	if w.due = max(next, now); !w.ep.manual {
+		w.due = min(w.due, now.Add(w.ep.maxSleep()))
+	}
 	return next
+}
+
+// noteStandstill counts the time for which nobody has looked at the QPs although it was due.
+func (w *worker) noteStandstill(now units.Instant) {
+	if late := now.Sub(w.due); w.due > 0 && late > lateAtMost {
+		w.stoodStill += late - lateAtMost
+	}
 }
 
 // lookForNews makes those QPs ready that an engine of a device has something for: it

@@ -41,9 +41,6 @@ func (t Instant) Add(d Duration) Instant {
 	if d > 0 && s < t {
 		return Never
 	}
-	if t == Never && d > 0 {
-		return Never
-	}
 	return s
 }
 

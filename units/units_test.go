@@ -11,7 +11,7 @@ import (
 
 func TestParse(t *testing.T) {
 	for in, want := range map[string]Bytes{
-		"0": 0, "4096": 4096, "64KiB": 64 * KiB, "64k": 64 * KiB, "1.5GiB": 3 * GiB / 2, "100MB": 100 * MB, " 8 MiB ": 8 * MiB, "2TiB": 2 * TiB,
+		"0": 0, "4096": 4096, "64KiB": 64 * KiB, "64k": 64 * KiB, "1.5GiB": 3 * GiB / 2, "100MB": 100 * MB, "+1k": KiB, " 8 MiB ": 8 * MiB, "2TiB": 2 * TiB,
 	} {
 		got, err := ParseBytes(in)
 		require.NoError(t, err, in)
@@ -42,8 +42,13 @@ func TestParseRefuses(t *testing.T) {
 		_, err := ParseDuration(in)
 		require.Error(t, err, in)
 	}
-	_, err := ParseRate("1")
-	require.EqualError(t, err, `rate "1": the unit is missing (write it like 100mbit or 1gbit)`)
+	for in, why := range map[string]string{
+		"1": "the unit is missing", "-1gbit": "must not be negative", "gbit": "not a number", "0.5bit": "smaller than the base unit or not a whole number of it",
+		"9223372036854775807bit": "too large", "1gib": `unknown unit "gib"`,
+	} {
+		_, err := ParseRate(in)
+		require.EqualError(t, err, `rate "`+in+`": `+why+` (write it like 100mbit or 1gbit)`)
+	}
 }
 
 func TestString(t *testing.T) {
@@ -59,6 +64,7 @@ func TestString(t *testing.T) {
 	require.Equal(t, "-8388608 TiB", Bytes(math.MinInt64).String())
 	require.Equal(t, "-9223372036.9 s", FormatDuration(math.MinInt64))
 	require.Equal(t, "-7 bit/s", Rate(-7).String())
+	require.Equal(t, []string{"0 B", "0 bit/s", "0 ns"}, []string{Bytes(0).String(), Rate(0).String(), FormatDuration(0)})
 }
 
 // TestStringCarries: no number is printed that is one of the next unit.
@@ -74,7 +80,15 @@ func TestStringCarries(t *testing.T) {
 	require.Equal(t, "1 s", FormatDuration(Second-1))
 }
 
-func TestDurationFlag(t *testing.T) {
+func TestFlags(t *testing.T) {
+	var b Bytes
+	require.NoError(t, b.Set("64k"))
+	require.Equal(t, 64*KiB, b)
+	require.Error(t, b.Set("1gbit"))
+	var r Rate
+	require.NoError(t, r.Set("1gbit"))
+	require.Equal(t, Gbit, r)
+	require.Error(t, r.Set("1"))
 	var d Duration
 	v := (*DurationValue)(&d)
 	require.NoError(t, v.Set("1.5ms"))
@@ -84,21 +98,63 @@ func TestDurationFlag(t *testing.T) {
 }
 
 func TestRateArithmetic(t *testing.T) {
-	require.Equal(t, Duration(8), Gbit.Time(1))
-	require.Equal(t, Duration(1), (16 * Gbit).Time(1), "rounds up")
-	require.Equal(t, Duration(0), Rate(0).Time(1), "no limit")
-	require.Equal(t, Duration(math.MaxInt64), Rate(1).Time(math.MaxInt64))
-	require.Equal(t, Bytes(1250000000), (400 * Gbit).Bytes(25*Millisecond))
-	require.Equal(t, Gbit, RateOf(125*MB, Second))
-	require.Equal(t, Rate(0), RateOf(1, 0))
+	for _, c := range []struct {
+		rate Rate
+		n    Bytes
+		want Duration
+	}{
+		{Gbit, 1, 8},
+		{16 * Gbit, 1, 1}, // rounded up
+		{0, 1, 0},         // no limit
+		{-1, 1, 0},
+		{Gbit, -1, 0},
+		{Rate(8e9), math.MaxInt64 - 1, math.MaxInt64 - 1},
+		{Rate(4e9), math.MaxInt64, math.MaxInt64},     // twice as long
+		{Rate(4e9) - 1, math.MaxInt64, math.MaxInt64}, // the rate is the high word of the product: the quotient has 65 bits
+		{1, math.MaxInt64, math.MaxInt64},
+	} {
+		require.Equal(t, c.want, c.rate.Time(c.n), "%d bytes at %d bit/s", c.n, c.rate)
+	}
+	for _, c := range []struct {
+		rate Rate
+		d    Duration
+		want Bytes
+	}{
+		{400 * Gbit, 25 * Millisecond, 1250 * MB},
+		{0, Second, 0},
+		{-Gbit, Second, 0},
+		{Gbit, -Second, 0},
+		{Rate(16e9), math.MaxInt64, math.MaxInt64}, // twice as many
+		{math.MaxInt64, math.MaxInt64, math.MaxInt64},
+	} {
+		require.Equal(t, c.want, c.rate.Bytes(c.d), "%d ns at %d bit/s", c.d, c.rate)
+	}
+	for _, c := range []struct {
+		n    Bytes
+		d    Duration
+		want Rate
+	}{
+		{125 * MB, Second, Gbit},
+		{1, 0, 0},
+		{1, -1, 0},
+		{-1, 1, 0},
+		{math.MaxInt64, 4 * Second, math.MaxInt64}, // twice as many
+		{math.MaxInt64, 1, math.MaxInt64},
+	} {
+		require.Equal(t, c.want, RateOf(c.n, c.d), "%d bytes in %d ns", c.n, c.d)
+	}
 }
 
 func TestInstant(t *testing.T) {
 	require.Equal(t, Never, Never.Add(Second))
+	require.Equal(t, Never, Never.Add(math.MaxInt64))
 	require.Equal(t, Never, Instant(math.MaxInt64-1).Add(Second))
 	require.Equal(t, Instant(5), Instant(3).Add(2))
+	require.Equal(t, Instant(3), Instant(5).Add(-2))
 	require.Equal(t, Duration(2), Instant(5).Sub(3))
-	require.True(t, Instant(1).Before(2) && Instant(2).After(1))
+	for u, is := range map[Instant][2]bool{1: {false, true}, 2: {}, 3: {true, false}} {
+		require.Equal(t, is, [2]bool{Instant(2).Before(u), Instant(2).After(u)})
+	}
 }
 
 func FuzzParse(f *testing.F) {

@@ -100,7 +100,7 @@ func (s *Session) appendAcks(b []byte) []byte {
 
 func (s *Session) appendScheme(b []byte) []byte {
 	n := 0
-	for n < len(s.queued) && (len(b)+len(s.queued[n]) <= s.maxLen || len(b) <= wire.HeaderSize) {
+	for n < len(s.queued) && len(b)+len(s.queued[n]) <= s.maxLen {
 		b = append(b, s.queued[n]...)
 		s.spare = append(s.spare, s.queued[n])
 		n++

@@ -28,17 +28,6 @@ type sequence struct {
 	expected uint64 // the number of the next to be accepted
 }
 
-// reliableRoom is how many bytes the next RELIABLE frame may have, at most MaxScheme. It is 0 while as much
-// as is kept is unacknowledged and, for a frame to the receiving half of a transfer, while the
-// transfer's START is: it would come to a half that doesn't exist yet.
-func (s *Session) reliableRoom(transfer uint64, toSender bool) int {
-	box := &s.boxes[wire.TypeReliable]
-	if box.live >= MaxReliable || !toSender && s.boxes[wire.TypeStart].has(transfer) {
-		return 0
-	}
-	return max(0, min(MaxReliableBytes-s.ReliableBytes(), s.MaxScheme()))
-}
-
 // ReliableBytes is how many bytes of RELIABLE frames are unacknowledged.
 func (s *Session) ReliableBytes() (n int) {
 	for _, it := range s.boxes[wire.TypeReliable].items {
@@ -47,10 +36,14 @@ func (s *Session) ReliableBytes() (n int) {
 	return n
 }
 
-// SendReliable sends bytes of a reliability core, which are copied, until they are acknowledged. It
-// reports false, and sends nothing, if reliableRoom is less.
+// SendReliable sends bytes of a reliability core, which are copied, until they are acknowledged. It reports false, and sends nothing, if
+// they are more than MaxScheme, if with them more would be unacknowledged than may be, and, of a frame to the receiving half of a
+// transfer, while the transfer's START is unacknowledged: it would come to a half that doesn't exist yet.
 func (s *Session) SendReliable(now units.Instant, transfer uint64, toSender bool, b []byte) bool {
-	if len(b) > s.reliableRoom(transfer, toSender) {
+	switch {
+	case len(b) > s.MaxScheme(), s.UnackedOf(wire.TypeReliable) >= MaxReliable, s.ReliableBytes()+len(b) > MaxReliableBytes:
+		return false
+	case !toSender && s.Pending(wire.TypeStart, transfer):
 		return false
 	}
 	s.Put(now, wire.Frame{Type: wire.TypeReliable, ID: s.reliable.sent, Transfer: transfer, ToSender: toSender, Bytes: slices.Clone(b)}, reliableCopies)

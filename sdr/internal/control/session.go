@@ -172,7 +172,7 @@ func (s *Session) Ack(t wire.Type, id uint64) {
 	}
 }
 
-// Scheme queues bytes of a reliability core for the next datagram. They are
+// Scheme queues bytes of a reliability core, at most MaxScheme, for the next datagram. They are
 // sent once, and copied.
 func (s *Session) Scheme(transfer uint64, toSender bool, number uint64, p []byte) {
 	var b []byte

@@ -3,6 +3,7 @@
 package control
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -62,6 +63,8 @@ func TestCopiesThenTrainsThenBackoff(t *testing.T) {
 		require.Equal(t, initialRTT/perRTT, at[i].Sub(at[i-1]))
 	}
 	require.Greater(t, at[4+firstTrain].Sub(at[3+firstTrain]), 2*initialRTT)
+	require.Equal(t, initialRTT/perRTT, at[4+firstTrain+trainLength].Sub(at[3+firstTrain+trainLength]))
+	require.Greater(t, at[5+firstTrain+trainLength].Sub(at[4+firstTrain+trainLength]), 4*initialRTT)
 	last := at[len(at)-1].Sub(at[len(at)-2])
 	require.Equal(t, MaxBackoff, last)
 	require.Less(t, len(at), firstTrain+8*trainLength)
@@ -94,15 +97,23 @@ func TestHeldBack(t *testing.T) {
 	s.Put(2000, wire.Frame{Type: wire.TypeStart, ID: 4}, 3)
 	frames, next = drain(t, s, 2000)
 	require.Len(t, frames, 3, "the three go together")
-	require.Greater(t, next.Sub(2000), 40*units.Microsecond+hold, "the copy of START")
+	require.Equal(t, (40+4*20)*units.Microsecond+hold, next.Sub(2000), "the copy of START")
+	at := next.Add(-hold / 2)
+	s.PutSoon(at, wire.Frame{Type: wire.TypeStart, ID: 5}, 1)
+	require.Equal(t, next, s.next(), "the copy is due as it was")
+	for id, n := range []int{2, 1} { // it goes along once
+		s.Put(at, wire.Frame{Type: wire.TypeStart, ID: uint64(6 + id)}, 1)
+		require.Len(t, first(drain(t, s, at)), n)
+	}
 
-	receive(3000)
-	frames, _ = drain(t, s, units.Instant(3000).Add(hold))
-	require.Len(t, frames, 2, "alone, in the end")
+	receive(at)
+	frames, _ = drain(t, s, at.Add(hold))
+	require.Subset(t, frames, []wire.Frame{{Type: wire.TypeAck, Code: uint8(wire.TypeCompleted), ID: 5, Count: 1}, {Type: wire.TypeEnd, ID: 3}}, "alone, in the end")
 
-	s.Receive(9000, wire.Header{}, nil, 0)
+	at = at.Add(hold)
+	s.Receive(at, wire.Header{}, nil, 0)
 	s.Ack(wire.TypeReliable, 0)
-	frames, _ = drain(t, s, 9000)
+	frames, _ = drain(t, s, at)
 	require.Len(t, frames, 1, "the peer may wait for it")
 }
 
@@ -308,12 +319,23 @@ func TestPingPauses(t *testing.T) {
 	}
 	s.SetActive(at[7], true) // it is already
 	require.Empty(t, first(drain(t, s, at[7])))
+	s.Put(at[7], wire.Frame{Type: wire.TypeEnd}, 1)
+	require.Equal(t, []wire.Frame{{Type: wire.TypeEnd}}, first(drain(t, s, at[7])), "a ping doesn't go along with what else is said")
+	s.Handle(at[7], wire.Header{}, &wire.Frame{Type: wire.TypeAck, Code: uint8(wire.TypeEnd), Count: 1})
 	s.SetActive(at[7], false)
 	require.Equal(t, units.Never, s.next())
 	s.SetActive(at[7], true)
 	require.Len(t, first(drain(t, s, at[7])), 1)
 	require.Equal(t, at[7].Add(initialRTT), s.next(), "pauses begin anew")
 	require.Equal(t, at[7], s.LastReceived(), "so does the watch over the peer")
+	for limit, most := range map[units.Duration]units.Duration{800 * ms: 100 * ms, 3 * ms: ms, units.Minute: 250 * ms} {
+		s.Silence(limit)
+		now := at[7]
+		for range 12 {
+			_, now = drain(t, s, now)
+		}
+		require.Equal(t, most, s.pingPause, "for a silence of %v", limit)
+	}
 }
 
 // An end that couldn't receive for a while asks its peer anew whether it lives, before it takes it for dead; and once only until it hears
@@ -333,6 +355,9 @@ func TestExcuse(t *testing.T) {
 	require.Equal(t, late, s.LastReceived())
 	s.Receive(late.Add(2*ms), wire.Header{}, nil, 0)
 	require.True(t, s.Excuse(late.Add(3*ms)))
+	s.SetActive(late.Add(4*ms), false)
+	s.SetActive(late.Add(4*ms), true)
+	require.True(t, s.Excuse(late.Add(5*ms)), "other work, and a watch of its own")
 }
 
 func first(frames []wire.Frame, _ units.Instant) []wire.Frame { return frames }
@@ -365,12 +390,95 @@ func TestWindowComesFromTheNewestDatagram(t *testing.T) {
 
 func TestSchemeQueueIsBounded(t *testing.T) {
 	s := NewSession(0, 1, 512)
-	for i := range uint64(3 * maxQueued) {
+	for i := range uint64(3*maxQueued + 1) {
 		s.Scheme(1, true, i, make([]byte, s.MaxScheme()))
 	}
 	frames, _ := drain(t, s, 0)
 	require.Len(t, frames, maxQueued)
-	require.Equal(t, uint64(3*maxQueued-1), frames[maxQueued-1].Number, "the newest survive")
+	require.Equal(t, uint64(3*maxQueued), frames[maxQueued-1].Number, "the newest survive")
+}
+
+// TestLongestSchemeFits: it goes in one datagram with a window, and with a ping, whatever their numbers are.
+func TestLongestSchemeFits(t *testing.T) {
+	s := NewSession(0, 1, 512)
+	s.SetActive(0, true)
+	s.SetWindow(math.MaxInt64)
+	s.pingNo = math.MaxUint64 - 1
+	s.Scheme(math.MaxUint64, true, math.MaxUint64, make([]byte, s.MaxScheme()))
+	require.Len(t, first(drain(t, s, 0)), 3)
+	require.EqualValues(t, 1, s.Stats.DatagramsSent)
+}
+
+// TestDatagramsAreNumbered from 1, and counted at both ends.
+func TestDatagramsAreNumbered(t *testing.T) {
+	a, b := NewSession(0, 1, 512), NewSession(0, 2, 512)
+	for i := range uint32(3) {
+		a.Put(0, wire.Frame{Type: wire.TypeEnd, ID: uint64(i)}, 1)
+		d, _ := a.Poll(0, make([]byte, 0, 512))
+		h, rest, err := wire.ParseHeader(d)
+		require.NoError(t, err)
+		require.Equal(t, wire.Header{ConnID: 1, Number: i + 1}, h)
+		b.Receive(0, h, rest, len(d))
+		require.Equal(t, a.Stats, Stats{DatagramsSent: b.Stats.DatagramsReceived, BytesSent: b.Stats.BytesReceived})
+	}
+}
+
+// TestAckOfNothing: only what is repeated until acknowledged can be.
+func TestAckOfNothing(t *testing.T) {
+	s := NewSession(0, 1, 512)
+	for code := range 256 {
+		s.Handle(0, wire.Header{}, &wire.Frame{Type: wire.TypeAck, Code: uint8(code), Count: math.MaxUint64})
+	}
+	require.EqualValues(t, 256-len(order), s.Stats.Violations)
+}
+
+// TestReliable: RELIABLE frames are numbered, and accepted once and in their order. What is unacknowledged is bounded.
+func TestReliable(t *testing.T) {
+	s := NewSession(0, 1, 2048)
+	s.AcceptReliable()
+	for _, c := range []struct {
+		id             uint64
+		next, accepted bool
+	}{{0, false, true}, {1, true, false}, {2, false, false}, {MaxReliable, false, false}, {MaxReliable + 1, false, false}} {
+		next, accepted := s.CheckReliable(c.id)
+		require.Equal(t, c.next, next, "frame %d", c.id)
+		require.Equal(t, c.accepted, accepted, "frame %d", c.id)
+	}
+	require.Equal(t, Stats{Duplicates: 1, Violations: 1}, s.Stats)
+
+	const transfer = 9
+	ack := func(id, count uint64) {
+		s.Handle(0, wire.Header{}, &wire.Frame{Type: wire.TypeAck, Code: uint8(wire.TypeReliable), ID: id, Count: count})
+	}
+	long := make([]byte, s.MaxScheme())
+	require.False(t, s.SendReliable(0, transfer, true, append(long, 0)))
+	for s.ReliableBytes()+len(long) <= MaxReliableBytes {
+		require.True(t, s.SendReliable(0, transfer, true, long))
+	}
+	n := uint64(s.UnackedOf(wire.TypeReliable))
+	left := MaxReliableBytes - s.ReliableBytes()
+	require.False(t, s.SendReliable(0, transfer, true, long[:left+1]))
+	require.True(t, s.SendReliable(0, transfer, true, long[:left]))
+	ack(1, 1)
+	require.Equal(t, MaxReliableBytes-len(long), s.ReliableBytes())
+	ack(0, n)
+	require.Equal(t, left, s.ReliableBytes())
+	ack(n, 1)
+	s.Put(0, wire.Frame{Type: wire.TypeStart, ID: transfer}, 1)
+	for _, b := range [][]byte{{1}, nil} {
+		require.False(t, s.SendReliable(0, transfer, false, b), "to a half that may not exist yet")
+	}
+	require.True(t, s.SendReliable(0, transfer+1, false, nil))
+	ack(n+1, 1)
+	for range MaxReliable {
+		require.True(t, s.SendReliable(0, transfer, true, nil))
+	}
+	require.False(t, s.SendReliable(0, transfer, true, nil))
+	frames, _ := drain(t, s, 0)
+	require.Equal(t, wire.TypeStart, frames[0].Type)
+	for i, f := range frames[1:] {
+		require.Equal(t, wire.Frame{Type: wire.TypeReliable, ID: n + 2 + uint64(i), Transfer: transfer, ToSender: true}, f)
+	}
 }
 
 // TestEveryFrameArrives loses, repeats and delays datagrams of both directions.
