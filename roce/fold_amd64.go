@@ -5,11 +5,36 @@ package roce
 import (
 	"hash/crc32"
 
-	"golang.org/x/sys/cpu"
+	"github.com/klauspost/cpuid/v2"
 )
 
-// haveFold: the kernel needs 512-bit registers and carry-less multiplication of them.
-var haveFold = cpu.X86.HasAVX512F && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VPCLMULQDQ
+// A foldWidth is how many bits the kernel's registers have.
+type foldWidth uint8
+
+const (
+	noFold foldWidth = iota // hash/crc32 alone
+	fold128
+	fold256
+	fold512
+)
+
+// widestFold is the most that this processor can do: carry-less multiplication of 512 bits (Intel's servers since Ice
+// Lake, AMD since Zen 4), 256 (Intel's clients since Alder Lake, AMD since Zen 3), or 128 (Intel since Sandy Bridge, AMD
+// since Bulldozer).
+func widestFold() foldWidth {
+	switch {
+	case cpuid.CPU.Supports(cpuid.VPCLMULQDQ, cpuid.AVX512F, cpuid.AVX512VL):
+		return fold512
+	case cpuid.CPU.Supports(cpuid.VPCLMULQDQ, cpuid.AVX2):
+		return fold256
+	case cpuid.CPU.Supports(cpuid.CLMUL, cpuid.AVX):
+		return fold128
+	}
+	return noFold
+}
+
+// foldBits is widestFold; tests make it less.
+var foldBits = widestFold()
 
 // leastFold is the shortest input that the kernel takes; what is shorter, and the last bytes of what isn't a
 // multiple of its lane, are hash/crc32's.
@@ -21,22 +46,39 @@ func crcUpdate(crc uint32, p []byte) uint32 { return crcFetch(crc, p, p) }
 // crcFetch is crcUpdate, and fetches the first bytes of next into the caches, of about as many as p has. It needn't have so many, but
 // one.
 func crcFetch(crc uint32, p, next []byte) uint32 {
-	if !haveFold || len(p) < leastFold {
+	if foldBits == noFold || len(p) < leastFold {
 		return crc32.Update(crc, crc32.IEEETable, p)
 	}
 	whole := len(p) &^ (foldLane - 1)
-	crc = ^fold(^crc, p[:whole], &foldBy, &next[0])
+	switch foldBits {
+	case fold512:
+		crc = ^foldBy512(^crc, p[:whole], &foldBy, &next[0])
+	case fold256:
+		crc = ^foldBy256(^crc, p[:whole], &foldBy, &next[0])
+	default:
+		crc = ^foldBy128(^crc, p[:whole], &foldBy, &next[0])
+	}
 	if whole < len(p) {
 		crc = crc32.Update(crc, crc32.IEEETable, p[whole:])
 	}
 	return crc
 }
 
-// fold returns the register after the bytes of p, of which there must be a multiple of 16, and at least 16. It fetches
+// foldBy512 returns the register after the bytes of p, of which there must be a multiple of 16, and at least 16. It fetches
 // the memory from next on, all but 256 bytes of the length of p.
 //
 //go:noescape
-func fold(crc uint32, p []byte, keys *foldKeys, next *byte) uint32
+func foldBy512(crc uint32, p []byte, keys *foldKeys, next *byte) uint32
+
+// foldBy256 is foldBy512 with registers of 256 bits. It fetches all but 128 bytes.
+//
+//go:noescape
+func foldBy256(crc uint32, p []byte, keys *foldKeys, next *byte) uint32
+
+// foldBy128 is foldBy512 with registers of 128 bits. It fetches all but 64 bytes.
+//
+//go:noescape
+func foldBy128(crc uint32, p []byte, keys *foldKeys, next *byte) uint32
 
 // A foldKey are the two factors that move 64 bits each over a distance.
 type foldKey struct{ low, high uint64 }
@@ -47,6 +89,7 @@ type foldKeys struct {
 	lanes         [4]foldKey // by 384, 256 and 128 bits, and not at all
 	to64          foldKey    // low: from 96 bits to 64
 	barrett       foldKey    // μ and the generator
+	by1024        foldKey
 }
 
 var foldBy = foldKeys{
@@ -54,6 +97,7 @@ var foldBy = foldKeys{
 	lanes:   [4]foldKey{foldOver(384), foldOver(256), foldOver(128)},
 	to64:    foldKey{low: power(64)},
 	barrett: foldKey{low: barrettMu(), high: generator},
+	by1024:  foldOver(1024),
 }
 
 // foldOver are the factors for a distance in bits. A lane's first 64 bits are 64 bits further from the end than its

@@ -194,11 +194,12 @@ var zeros [3]byte
 
 // Sum2 is Sum for a packet in two pieces: headers, which start with the BTH and may include part of the
 // payload, and the rest of the payload, which may be empty. The zero pad that makes their sum a
-// multiple of 4 is added. Sum2 panics if headers is too short for a BTH.
+// multiple of 4 is added. Meanwhile the memory behind payload is fetched, about as much again, where there is an
+// instruction for that: a sender's next payload is there. Sum2 panics if headers is too short for a BTH.
 func (s Seed) Sum2(headers, payload []byte) uint32 {
 	r := s.Sum(headers)
-	if len(payload) != 0 {
-		r = crcUpdate(r, payload)
+	if n := len(payload); n != 0 {
+		r = crcFetch(r, payload, payload[n-1:])
 	}
 	if pad := PadCount(len(headers) + len(payload)); pad != 0 {
 		r = crcUpdate(r, zeros[:pad])

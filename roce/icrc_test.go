@@ -145,6 +145,12 @@ func TestVerifyShort(t *testing.T) {
 		_, ok := testFlow4().VerifyAnyID(b[:n])
 		require.False(t, ok)
 	}
+	testFlow4().SeedID(MinPacket, 7).Seal(b)
+	id, ok := testFlow4().VerifyAnyID(b)
+	require.True(t, ok)
+	require.EqualValues(t, 7, id)
+	require.Panics(t, func() { testFlow4().Seed(MinPacket).Sum(b[:BTHSize-1]) })
+	require.Panics(t, func() { testFlow4().Seed(MinPacket).SumFetch(b[:BTHSize-1], b) })
 }
 
 func TestNewFlow(t *testing.T) {

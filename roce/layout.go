@@ -136,7 +136,7 @@ func (l *layout) check(n int, dma uint32) error {
 	case payloadSome:
 		ok = n >= 1 && n <= maxMTU
 	case payloadAny:
-		ok = n >= 0 && n <= maxMTU
+		ok = n <= maxMTU
 	case payloadEight:
 		ok = n == 8
 	case payloadCNP:

@@ -229,6 +229,7 @@ func TestEncodeRefuses(t *testing.T) {
 		n    int
 		want error
 	}{
+		{Packet{Opcode: 0x2c}, 0, ErrOpcode},
 		{Packet{Opcode: 0x2c}, 64, ErrOpcode},
 		{Packet{Opcode: UCSendOnly}, 15, ErrShort},
 		{Packet{Opcode: UCSendOnly, Payload: make([]byte, 1)}, 19, ErrShort},
