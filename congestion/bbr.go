@@ -329,6 +329,10 @@ func (b *bbr) decide() {
 		if b.doublings > 0 {
 			w = bdp + min(b.queue()<<b.doublings, max(bdp/2, b.queue()))
 		}
+		if b.shallow() && b.fullLately() {
+			b.limit, b.pace = w+min(extra, b.queue()), bw // what arrives, and nothing to find more or for what is late
+			break
+		}
 		b.limit = w + extra
 		b.pace = min(units.RateOf(w, max(b.base(), 1)), bw/4*6)
 		b.pace = max(b.pace, bw/100*105)
@@ -380,7 +384,7 @@ func (b *bbr) Model() Model {
 	if b.rivalry == competing {
 		m.State = "competing"
 	}
-	m.Full = b.fullAt != 0 && b.now.Sub(b.fullAt) < fullRTTs*b.rtt()
+	m.Full = b.fullLately()
 	return m
 }
 

@@ -115,6 +115,42 @@ func TestBBRQueueFollowsFromThePath(t *testing.T) {
 	}
 }
 
+// Where the buffer is shallow σ grows by a part of itself, and to as much in the end.
+func TestBBRQueueGrowsSlowlyInShallowBuffers(t *testing.T) {
+	b, _ := cruising()
+	b.depth, b.scale = lawsRTT/2-1, b.nominal()/16
+	from := b.scale
+	b.adjust(0)
+	require.Equal(t, from+from/scaleCut+1, b.scale)
+	for range 50 {
+		b.adjust(0)
+	}
+	require.Equal(t, b.nominal(), b.scale)
+	b.depth, b.scale = lawsRTT/2, from
+	b.adjust(0)
+	require.Equal(t, from+b.nominal()/scaleCut+1, b.scale)
+}
+
+// While a shallow buffer is full no more is sent than arrives, and what comes in lumps allows for no more than what is let wait.
+func TestBBRFillsNoFullBuffer(t *testing.T) {
+	for _, c := range []struct {
+		depth units.Duration
+		since units.Duration
+		held  bool
+	}{{lawsRTT/2 - 1, 0, true}, {lawsRTT / 2, 0, false}, {lawsRTT/2 - 1, fullRTTs * lawsRTT, false}} {
+		b, now := cruising()
+		b.batch[0], b.pause = 50*lawsMTU, lawsRTT
+		b.depth, b.fullAt, b.now = c.depth, now, now.Add(c.since)
+		b.decide()
+		extra := units.Bytes(50 * lawsMTU)
+		if c.held {
+			extra = b.queue()
+		}
+		require.Equal(t, b.bdp()+b.queue()+extra, b.limit, "%+v", c)
+		require.Equal(t, c.held, b.pace == b.bw(), "%+v", c)
+	}
+}
+
 // A round that ended before its packets can have come back doesn't prove that the path has become slower.
 func TestBBRShortRoundsProveNothing(t *testing.T) {
 	for _, c := range []struct {

@@ -124,10 +124,13 @@ func (b *bbr) calmWait() units.Duration {
 	return min(b.tolerance(), max(b.depth/calmDepth, b.minRTT/calmRTTs, b.bw().Time(b.path.MTU)))
 }
 
+// fullLately reports whether a full queue is remembered.
+func (b *bbr) fullLately() bool { return b.fullAt != 0 && b.now.Sub(b.fullAt) < fullRTTs*b.rtt() }
+
 // queueFull notes that this flow's queue was too much.
 func (b *bbr) queueFull(now units.Instant) {
 	b.doublings = 0
-	if b.fullAt != 0 && now.Sub(b.fullAt) < fullRTTs*b.rtt() {
+	if b.fullLately() {
 		return // the answer to what was sent before the last cut
 	}
 	b.fullAt = now

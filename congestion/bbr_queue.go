@@ -89,6 +89,9 @@ func (b *bbr) most() units.Duration {
 	return b.minRTT / queueMost
 }
 
+// shallow reports whether the buffer was seen to hold less than half of a round trip: it is losses that limit there, for the most part.
+func (b *bbr) shallow() bool { return b.depth > 0 && b.depth < b.minRTT/2 }
+
 // nominal is σ where nothing has asked for less. It depends on the way alone, so that flows that share one have the same. Flows come
 // closer to each other by half of the wait over the round trip in each round trip: for the same time on each way the wait has to grow with
 // the square of the round trip, and a bit more, as fewer round trips see a change of the rate. But at one queue all wait alike, and what
@@ -102,16 +105,20 @@ func (b *bbr) nominal() int64 {
 	return max(int64(min(wait, b.minRTT/nominalShare))*fullScale/int64(scaleWait), leastScale)
 }
 
-// adjust cuts σ while packets wait for long, and lets it grow back.
+// adjust cuts σ while packets wait for long, and lets it grow back. In a shallow buffer it grows by a part of itself: what a part of the
+// nominal queue adds in each round trip would fill such a buffer again as soon as it has been full, for ever.
 func (b *bbr) adjust(queue units.Duration) {
 	own := b.bw().Time(2 * b.path.MTU)
 	if queue <= max(2*b.target(), b.target()/2+b.grain(), b.kindred()) {
 		b.calmAt, b.calm = b.now, b.scale
 	}
-	if queue > b.most()+own {
+	switch {
+	case queue > b.most()+own:
 		// Others may fill the queue: it is no use to vanish before that is known.
 		b.scale = max(b.scale-b.scale/scaleCut, min(b.calm/4, b.scale))
-	} else {
+	case b.shallow():
+		b.scale += b.scale/scaleCut + 1
+	default:
 		b.scale += b.nominal()/scaleCut + 1
 	}
 	b.scale = min(max(b.scale, leastScale), b.nominal())

@@ -23,7 +23,7 @@ const (
 func (b *bbr) share(queue units.Duration) {
 	model := b.bdp() + b.queue()
 	switch {
-	case b.fair == 0 || b.doublings > 0 || b.marks.window > 0 || b.depth > 0 && b.depth < b.minRTT/2 ||
+	case b.fair == 0 || b.doublings > 0 || b.marks.window > 0 || b.shallow() ||
 		b.pause > b.rtt()/regular+b.bw().Time(4*b.path.MTU):
 		b.fair = model
 		return

@@ -26,8 +26,8 @@ type Controller interface {
 	// either is no limit of that kind.
 	Limits(now units.Instant) (units.Rate, units.Bytes)
 	// Next is when Limits next changes by itself, after the latest call's instant. A driver that doesn't call then
-	// misses nothing but the change itself. Where nothing changes by itself it is units.Never: with 0 the driver
-	// would call again at once, for ever.
+	// misses nothing but the change itself. Where nothing changes by itself it is units.Never. With 0, or another instant that is over,
+	// package reliability asks again each millisecond while the controller holds something back, and a simulator at once, for ever.
 	Next() units.Instant
 }
 

@@ -43,7 +43,7 @@ func (b *Bed) WatchQueue() { b.longest = b.backlog }
 func (b *Bed) Longest() units.Bytes { return b.longest }
 
 // Jain is Jain's index of the fairness of rates: 1 where all are the same, 0 where nothing is sent.
-func Jain(rates []units.Rate) float64 {
+func Jain[T units.Rate | float64](rates []T) float64 {
 	sum, squares := 0.0, 0.0
 	for _, r := range rates {
 		x := float64(r)
