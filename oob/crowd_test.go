@@ -227,6 +227,24 @@ func TestWhoMakesRoom(t *testing.T) {
 	}
 	require.True(t, admit(3, true, "third"))
 	expect("greeted 1")
+	// Another source's silent connection doesn't, though it is older.
+	s.all = nil
+	require.True(t, admit(5, false, "another's"))
+	for range maxPending - 2 {
+		require.True(t, admit(1, true, "greeted"))
+	}
+	require.True(t, admit(1, false, "silent"))
+	require.True(t, admit(2, true, ""))
+	expect("silent")
+	// Of two sources the one with less gets as much as the other, and no more.
+	s.all = nil
+	for i := range maxPending {
+		require.True(t, admit(min(i/(maxPending/2+1), 1), true, fmt.Sprint(i)))
+	}
+	require.True(t, admit(1, true, ""))
+	expect("0")
+	require.False(t, admit(1, true, ""))
+	require.False(t, admit(0, true, ""))
 	// With one from each, a silent one goes, and else the newcomer.
 	s.all = nil
 	for i := range maxPending {

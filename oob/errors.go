@@ -38,6 +38,9 @@ var (
 // errGivenUp: this end waits no longer, for a reason of its own.
 var errGivenUp = errors.New("given up")
 
+// errListenerClosed is why a Listener serves its peers no longer. They hear it.
+var errListenerClosed = errors.New("the listener has closed")
+
 // silent is the error of a wait for the peer that ctx ended.
 func silent(cause error) error {
 	if errors.Is(cause, context.DeadlineExceeded) {

@@ -4,11 +4,13 @@ package oob
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
 	"os"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -73,6 +75,40 @@ func TestListenErrorsNameTheFix(t *testing.T) {
 	require.ErrorContains(t, err, "no interface of this host has that address")
 	_, err = Listen(testContext(t), "host.invalid:0", Config{})
 	require.ErrorContains(t, err, "check the host name")
+}
+
+// TestFixes: what an error says to do is about that error, and nothing is said where nothing is known.
+func TestFixes(t *testing.T) {
+	at := func(ip string, errno syscall.Errno) error {
+		return &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.ParseIP(ip)}, Err: os.NewSyscallError("connect", errno)}
+	}
+	alert := func(op, text string) error { return &net.OpError{Op: op, Err: errors.New(text)} }
+	for _, c := range []struct {
+		fix  func(error) string
+		err  error
+		want string
+	}{
+		{dialFix, at("fe80::1", unix.EINVAL), "needs the interface"},
+		{dialFix, at("192.0.2.1", unix.EINVAL), ""},
+		{dialFix, unix.EINVAL, ""},
+		{dialFix, &net.OpError{Op: "dial", Err: unix.EINVAL}, ""},
+		{dialFix, at("fe80::1", unix.ETIMEDOUT), "firewall"},
+		{dialFix, at("192.0.2.1", unix.ENETUNREACH), "routes"},
+		{dialFix, at("192.0.2.1", unix.ENFILE), "fs.file-max"},
+		{dialFix, at("192.0.2.1", unix.EACCES), ""},
+		{listenFix, at("192.0.2.1", unix.EACCES), "below 1024"},
+		{handshakeFix, &ForeignError{First: []byte("\x16\x03\x01")}, "the peer uses TLS"},
+		{handshakeFix, &ForeignError{First: []byte("GET / HTTP/1.1")}, "address and port"},
+		{handshakeFix, x509.CertificateInvalidError{Reason: x509.Expired}, "set the clock"},
+		{handshakeFix, x509.CertificateInvalidError{Reason: x509.TooManyIntermediates}, ""},
+		{handshakeFix, alert("remote error", "tls: bad certificate"), "Config.TLS.Certificates"},
+		{handshakeFix, alert("remote error", "tls: handshake failure"), ""},
+		{handshakeFix, alert("local error", "tls: bad certificate"), ""},
+	} {
+		got := c.fix(c.err)
+		require.Contains(t, got, c.want, "%v", c.err)
+		require.Equal(t, c.want == "", got == "", "%v: %s", c.err, got)
+	}
 }
 
 // TestNoDescriptors: whichever end has none left hears which limit that is.

@@ -23,7 +23,7 @@ type Listener struct {
 	report  reporter
 	pending pendingConns
 	ctx     context.Context
-	cancel  context.CancelFunc
+	cancel  context.CancelCauseFunc
 	wg      sync.WaitGroup
 }
 
@@ -44,7 +44,7 @@ func Listen(ctx context.Context, addr string, cfg Config) (*Listener, error) {
 // newListener serves who connects to ln.
 func newListener(ln net.Listener, cfg Config) *Listener {
 	l := &Listener{ln: ln, cfg: cfg, good: make(chan *Conn), report: reporter{cfg: cfg}, pending: pendingConns{tell: cfg.TLS == nil}}
-	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.ctx, l.cancel = context.WithCancelCause(context.Background())
 	l.wg.Go(l.acceptLoop)
 	return l
 }
@@ -77,10 +77,10 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 // through Config.Logger, whose bound holds for both together, and Config.OnReject.
 func (l *Listener) TurnedAway(c *Conn, err error) { l.report.rejected(c.RemoteAddr(), err) }
 
-// Close stops listening and drops peers that Accept has not returned; accepted connections stay
+// Close stops listening and drops peers that Accept has not returned, which hear why; accepted connections stay
 // open. It is idempotent.
 func (l *Listener) Close() error {
-	l.cancel()
+	l.cancel(errListenerClosed)
 	err := l.ln.Close()
 	l.wg.Wait()
 	if errors.Is(err, net.ErrClosed) {
@@ -158,9 +158,10 @@ func (l *Listener) serve(ctx context.Context, p *pendingConn) error {
 		return nil
 	case <-c.Closed():
 		err = c.Err()
+		c.Close()
 	case <-ctx.Done():
 		err = context.Cause(ctx)
+		_ = c.CloseWithReason(err.Error())
 	}
-	c.Close()
 	return err
 }

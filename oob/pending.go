@@ -70,10 +70,10 @@ func (s *pendingConns) admit(p *pendingConn) bool {
 	}
 	s.drop(victim)
 	s.all = append(s.all, p)
-	victim.cancel(errEvicted)
 	if s.tell {
-		turnAway(victim.nc)
+		turnAway(victim.nc) // before the goroutine that serves it closes the connection
 	}
+	victim.cancel(errEvicted)
 	victim.nc.Close()
 	return true
 }

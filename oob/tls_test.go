@@ -75,6 +75,18 @@ func TestTLSVerifiesTheServer(t *testing.T) {
 	require.Error(t, rejected.next(t))
 }
 
+// TestServerName: it is the host that is dialled, unless the application says which, and the application's Config stays its own: the next
+// Dial may be to another host.
+func TestServerName(t *testing.T) {
+	var ours tls.Config
+	require.Equal(t, "a.example", clientTLS(&ours, "a.example:18515").ServerName)
+	require.Equal(t, "b.example", clientTLS(&ours, "b.example:18515").ServerName)
+	ours.ServerName = "c.example"
+	require.Same(t, &ours, clientTLS(&ours, "a.example:18515"))
+	ours = tls.Config{InsecureSkipVerify: true} //nolint:gosec // nothing is dialled
+	require.Same(t, &ours, clientTLS(&ours, "a.example:18515"))
+}
+
 // TestTLSFixes: both ends say what to do about a certificate that one of them doesn't take.
 func TestTLSFixes(t *testing.T) {
 	_, stranger := certificate(t)
