@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/backend/linkemu"
 	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/dpa"
 	"github.com/sdr-rdma/go-sdr/fabric"
@@ -16,6 +17,13 @@ import (
 	"github.com/sdr-rdma/go-sdr/fabric/workload"
 	"github.com/sdr-rdma/go-sdr/model"
 	"github.com/sdr-rdma/go-sdr/operr"
+	"github.com/sdr-rdma/go-sdr/reliability/adaptive"
+	"github.com/sdr-rdma/go-sdr/reliability/ec"
+	"github.com/sdr-rdma/go-sdr/reliability/schemes"
+	"github.com/sdr-rdma/go-sdr/reliability/sr"
+	schemestrack "github.com/sdr-rdma/go-sdr/reliability/strack"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/sdrnet"
 	"github.com/sdr-rdma/go-sdr/transport/rc"
 	"github.com/sdr-rdma/go-sdr/transport/strack"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -57,5 +65,29 @@ func TestOneShape(t *testing.T) {
 		require.ErrorAs(t, err, &e, name)
 		require.NotEmpty(t, e.Op, name)
 		require.NotEmpty(t, e.Object, name)
+	}
+}
+
+// TestArguments: what a connection is configured with says by one error that an argument is wrong, and which.
+func TestArguments(t *testing.T) {
+	second := func(_ any, err error) error { return err }
+	invalid := map[string]error{
+		"sr.New":              second(sr.New(sr.Config{Alpha: -1})),
+		"sr.New, mode":        second(sr.New(sr.Config{Mode: 9})),
+		"ec.New":              second(ec.New(ec.Config{Code: ec.MDS, K: 4, M: 5})),
+		"adaptive.New":        second(adaptive.New(adaptive.Config{MinTimeout: -1})),
+		"strack.New":          second(schemestrack.New(schemestrack.Config{AckUnits: -1})),
+		"schemes.New":         second(schemes.New("fast", schemes.Params{})),
+		"schemes.New, code":   second(schemes.New("ec-mds", schemes.Params{Code: schemes.Code{K: 1, M: 2}})),
+		"sdrnet.Config":       (&sdrnet.Config{Window: 1000}).Validate(),
+		"sdrnet.Config, link": (&sdrnet.Config{Link: linkemu.Config{Drop: 2}}).Validate(),
+		"sdrnet.Listen":       second(sdrnet.Listen("127.0.0.1:0", &sdrnet.Config{Rate: -1})),
+		"sdrnet.Dial":         second(sdrnet.Dial(t.Context(), "127.0.0.1:1", &sdrnet.Config{Silence: 1})),
+	}
+	for name, err := range invalid {
+		var e *operr.Error
+		require.ErrorAs(t, err, &e, name)
+		require.ErrorIs(t, err, sdr.ErrArgument, name)
+		require.Equal(t, 1, strings.Count(err.Error(), sdr.ErrArgument.Error()), err.Error())
 	}
 }

@@ -22,13 +22,13 @@ type changing struct {
 func (c changing) Next() units.Instant { return c.at }
 
 // A sender that waits for its turn, or for room in the window, looks again when its controller may allow
-// more, and never at the same instant again: a virtual clock would stand still.
+// more, and after a pause where that is over: a virtual clock would stand still.
 func TestPacerWakesForItsController(t *testing.T) {
 	const ms = units.Instant(units.Millisecond)
-	p := pacer{unit: units.KiB, found: units.Mbit, nextAt: 100 * ms, controller: changing{at: 7 * ms}}
+	p := pacer{unit: units.KiB, found: units.Mbit, nextAt: 100 * ms, pause: units.Microsecond, controller: changing{at: 7 * ms}}
 	require.Equal(t, 7*ms, p.next(ms, units.KiB))
 	p.controller = changing{at: 0}
-	require.Equal(t, ms+1, p.next(ms, units.KiB))
+	require.Equal(t, ms.Add(units.Microsecond), p.next(ms, units.KiB))
 	p.controller = changing{at: units.Never}
 	require.Equal(t, 100*ms, p.next(ms, units.KiB))
 	full := pacer{unit: units.KiB, allowed: units.KiB, unanswered: flight{units: 1, bytes: units.KiB}, trickleAt: 9 * ms, controller: changing{at: 3 * ms}}

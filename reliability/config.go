@@ -47,7 +47,8 @@ type Config struct {
 	// NoProgress is how long a transfer may stand still. A send's time runs
 	// from StartSend on, or from the end of the one before, so it also bounds the
 	// wait for a receiver that posts no buffer, as the RNR retries of an RC queue
-	// pair do; a receive's from the first packet on. Default 30 s.
+	// pair do; a receive's from the first packet on. Time for which this end itself stood still, with its process or virtual machine, isn't
+	// counted. At least 1 ms, default 30 s.
 	NoProgress units.Duration
 	// AwaitBuffer makes sends wait without limit for a receiver that lives and posts
 	// no buffer, as seven RNR retries do. It suits applications that push back by

@@ -248,6 +248,79 @@ func TestWildReceiver(t *testing.T) {
 	}
 }
 
+// A verbose scheme's halves make one frame that is longer than they may by so many bytes.
+type verbose struct {
+	scheme.Scheme
+	sender, receiver, reliable int
+}
+
+func (v verbose) NewSender(t scheme.Transfer, env *scheme.Env) (scheme.Sender, error) {
+	s, err := v.Scheme.NewSender(t, env)
+	return verboseSender{s, v, env}, err
+}
+
+func (v verbose) NewReceiver(t scheme.Transfer, env *scheme.Env) (scheme.Receiver, error) {
+	r, err := v.Scheme.NewReceiver(t, env)
+	return verboseReceiver{r, v, env}, err
+}
+
+type verboseSender struct {
+	scheme.Sender
+	verbose
+	env *scheme.Env
+}
+
+func (v verboseSender) Poll(now units.Instant, out *scheme.Output) (units.Instant, error) {
+	next, err := v.Sender.Poll(now, out)
+	if v.sender > 0 {
+		out.Frame = append(out.Frame[:0], make([]byte, v.env.MaxFrame+v.sender)...)
+	}
+	if v.reliable > 0 {
+		out.Reliable = append(out.Reliable[:0], make([]byte, v.env.MaxFrame+v.reliable)...)
+	}
+	return next, err
+}
+
+type verboseReceiver struct {
+	scheme.Receiver
+	verbose
+	env *scheme.Env
+}
+
+func (v verboseReceiver) Poll(now units.Instant, view scheme.View, out *scheme.Output) (units.Instant, bool, error) {
+	next, done, err := v.Receiver.Poll(now, view, out)
+	if v.receiver > 0 {
+		out.Frame = append(out.Frame[:0], make([]byte, v.env.MaxFrame+v.receiver)...)
+	}
+	return next, done, err
+}
+
+// TestLongFrame: a frame that no datagram carries ends its transfer, at both ends at once and with what the limit is, and nothing else.
+func TestLongFrame(t *testing.T) {
+	for name, v := range map[string]verbose{"receiver": {receiver: 1}, "sender": {sender: 1}, "reliable": {reliable: 1}, "far": {receiver: 5000}} {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t, setup{net: lossy(0), qp: smallQP, scheme: func() scheme.Scheme {
+				v.Scheme = newSR(t, sr.RTO)()
+				return v
+			}})
+			s, r := p.begin(p.mr(0, 5000, 1), 5000, p.mr(1, 5000, 0), 5000)
+			p.until(units.Second, func() bool { return finished(r) && finished(s) })
+			own, peer, given := r, s, sdr.ErrCompleted
+			if v.receiver == 0 {
+				own, peer, given = s, r, sdr.ErrAborted
+			}
+			require.ErrorIs(t, own.Err(), sdr.ErrTooLong)
+			require.Regexp(t, `scheme sr made a frame of \d+ bytes: want at most Env.MaxFrame, \d+$`, own.Err().Error())
+			require.ErrorIs(t, peer.Err(), given)
+			require.ErrorIs(t, peer.Err(), sdr.ErrTooLong)
+			require.Regexp(t, `the peer's half of the scheme made a frame longer than Env.MaxFrame, \d+ bytes here$`, peer.Err().Error())
+			for i := range 2 {
+				require.NoError(t, p.conn[i].QP().Err())
+			}
+		})
+	}
+}
+
 // An empty scheme makes no halves, and no error.
 type empty struct{ scheme.Scheme }
 

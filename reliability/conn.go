@@ -57,6 +57,7 @@ func NewConn(c *sdr.Endpoint, q sdr.QPConfig, cfg Config) (*Conn, error) {
 		return nil, &sdr.OpError{Op: "create", Object: "connection", Err: err}
 	}
 	conn.init()
+	conn.out.pace.pause = conn.pause
 	return conn, nil
 }
 
@@ -75,6 +76,10 @@ func (d *driver) Progress(p *sdr.Port) units.Instant {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.port, c.now = p, p.Now
+	if stood := p.StoodStill() - c.stoodStill; stood > 0 {
+		c.stoodStill += stood
+		c.leaveOut(stood)
+	}
 	c.out.serveStarted()
 	for i := range p.Events {
 		c.onEvent(&p.Events[i])
@@ -86,6 +91,19 @@ func (d *driver) Progress(p *sdr.Port) units.Instant {
 	p.Expect(len(c.out.transfers)+len(c.in.transfers) > 0)
 	c.port = nil
 	return next
+}
+
+// leaveOut takes a time for which this end stood still out of the times for which transfers did: nothing could arrive, or be sent again.
+func (c *Conn) leaveOut(stood units.Duration) {
+	later := func(at *units.Instant) { *at = min(at.Add(stood), c.now) }
+	later(&c.out.gainedAt)
+	for _, t := range c.out.transfers {
+		later(&t.gainedAt)
+	}
+	later(&c.in.gainedAt)
+	for _, t := range c.in.transfers {
+		later(&t.gainedAt)
+	}
 }
 
 // Failed implements sdr.Driver.

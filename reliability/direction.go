@@ -34,6 +34,8 @@ const (
 	abortFollowing = 2
 	// abortTooLong: this transfer was given up because its receiver's buffer is too short for it.
 	abortTooLong = 3
+	// abortFrame: this transfer was given up because a half of its scheme here made a frame longer than scheme.Env.MaxFrame.
+	abortFrame = 4
 
 	fromReceiver = 1 << 63
 )
@@ -79,7 +81,9 @@ func (d *direction) stopByPeer(id uint64, err error) {
 func (c *Conn) onAbort(e *sdr.Event) {
 	switch id := e.Transfer &^ fromReceiver; {
 	case e.Transfer != id && e.Code == abortOne:
-		c.out.onAbort(id)
+		c.out.onAbort(id, errEarly)
+	case e.Transfer != id && e.Code == abortFrame:
+		c.out.onAbort(id, fmt.Errorf("%w: %w, %d bytes here", sdr.ErrCompleted, errPeerFrame, c.env.MaxFrame))
 	case e.Transfer != id:
 		c.out.stopByPeer(id, errPeerReceives)
 		c.out.failFrom(id, errPeerReceives)

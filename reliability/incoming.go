@@ -106,6 +106,8 @@ func (in *incoming) onAbort(e *sdr.Event) {
 	case t == nil:
 	case e.Code == abortTooLong:
 		t.fail(fmt.Errorf("%w: %w: the sender's transfer has more than the buffer's %d bytes", sdr.ErrAborted, sdr.ErrTooLong, t.length))
+	case e.Code == abortFrame:
+		t.fail(fmt.Errorf("%w: %w, %d bytes here", sdr.ErrAborted, errPeerFrame, in.env.MaxFrame))
 	default:
 		t.fail(sdr.ErrAborted)
 	}

@@ -3,6 +3,7 @@
 package reliability
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
@@ -47,7 +48,11 @@ func (t *sendTransfer) poll(all flight) units.Instant {
 		o.out.Window = o.pace.room(t.cost, all)
 		var err error
 		if next, err = t.ask(now); err != nil {
-			t.fail(err)
+			code := uint8(abortOne)
+			if errors.Is(err, errFrame) {
+				code = abortFrame
+			}
+			t.abort(code, err)
 			return now
 		}
 		all.add(t.outstanding())
@@ -67,7 +72,11 @@ func (t *sendTransfer) poll(all flight) units.Instant {
 		o.pace.spend(now, &sent, all.bytes)
 		t.paritySent += sent.parity
 		budget -= sends
-		if full || budget <= 0 || sends == 0 && len(o.out.Frame) == 0 && len(o.out.Reliable) == 0 && len(o.out.Jobs) == 0 {
+		idle := sends == 0 && len(o.out.Frame) == 0 && len(o.out.Reliable) == 0 && len(o.out.Jobs) == 0
+		if idle {
+			next = later(now, next, o.pause)
+		}
+		if full || budget <= 0 || idle {
 			break
 		}
 	}
@@ -118,6 +127,9 @@ func (t *sendTransfer) ask(now units.Instant) (next units.Instant, err error) {
 		return now, err
 	}
 	if err = t.checkSends(); err != nil {
+		return now, err
+	}
+	if err = cmp.Or(t.o.checkFrame(t.o.out.Frame), t.o.checkFrame(t.o.out.Reliable)); err != nil {
 		return now, err
 	}
 	return next, t.startJobs()

@@ -25,8 +25,12 @@ type link struct {
 	// port is what the QP offers while Progress runs, nil otherwise; now is when it runs.
 	port *sdr.Port
 	now  units.Instant
+	// stoodStill is Port.StoodStill when Progress last ran.
+	stoodStill units.Duration
 	// env is what cores see of the connection, updated once in each Progress.
 	env scheme.Env
+	// pause is idlePause, in virtual time idlePauseVirtual.
+	pause units.Duration
 	// trims: a switch has trimmed packets of ours, or it was configured that they do.
 	trims bool
 
@@ -38,6 +42,10 @@ type link struct {
 
 func (l *link) init() {
 	l.log, l.trims = l.cfg.Logger, l.cfg.Trims
+	l.pause = idlePause
+	if l.qp.Endpoint().Caps().Virtual {
+		l.pause = idlePauseVirtual
+	}
 	if _, l.partial = l.cfg.Scheme.(scheme.Partial); l.partial {
 		l.cfg.Window = max(l.cfg.Window, 2) // half a window on must be another message: see completePassed
 	}
@@ -49,7 +57,19 @@ func (l *link) init() {
 	l.coding.init(l)
 }
 
+// later is when to call what wants to be called at next: then, or after a pause where that isn't after now.
+func later(now, next units.Instant, pause units.Duration) units.Instant {
+	if next > now {
+		return next
+	}
+	return now.Add(pause)
+}
+
 const (
+	// idlePause is after what time a core is polled again, or a congestion control asked, that has nothing to do and wants that at an instant that
+	// is over: in real time the worker would do nothing else, and a virtual clock stand still.
+	idlePause        = units.Millisecond
+	idlePauseVirtual = units.Microsecond
 	// minAckInterval keeps acknowledgements off the fast path on short round trips.
 	minAckInterval = 100 * units.Microsecond
 	// minRepeatInterval is longer than packets of 4 KiB are apart at 70 Mbit/s, so that what was last acknowledged isn't said again
@@ -81,6 +101,20 @@ func (l *link) updateEnv(pace *pacer) {
 // broken is what a transfer fails with when the scheme, or its half of one, breaks a rule.
 func (l *link) broken(format string, args ...any) error {
 	return fmt.Errorf("%w: scheme %s %s", sdr.ErrArgument, l.cfg.Scheme.Name(), fmt.Sprintf(format, args...))
+}
+
+// errFrame: a half of the scheme here made a frame that no datagram carries; errPeerFrame: one at the peer did.
+var (
+	errFrame     = fmt.Errorf("%w", sdr.ErrTooLong)
+	errPeerFrame = fmt.Errorf("%w: the peer's half of the scheme made a frame longer than Env.MaxFrame", sdr.ErrTooLong)
+)
+
+// checkFrame refuses a frame of a core that is longer than it may be, while nothing of it has been sent: a Port would end the QP for it.
+func (l *link) checkFrame(b []byte) error {
+	if len(b) <= l.env.MaxFrame {
+		return nil
+	}
+	return fmt.Errorf("%w: scheme %s made a frame of %d bytes: want at most Env.MaxFrame, %d", errFrame, l.cfg.Scheme.Name(), len(b), l.env.MaxFrame)
 }
 
 // A layout says how the units of a transfer lie in messages. Both sides derive the same.

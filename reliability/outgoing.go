@@ -4,6 +4,7 @@ package reliability
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -154,10 +155,14 @@ func (o *outgoing) onCompleted(e *sdr.Event) {
 	}
 }
 
-// onAbort handles ABORT: the receiver gave a transfer up of which it had completed no message early.
-func (o *outgoing) onAbort(id uint64) {
-	if t := o.find(id); t != nil {
-		t.fail(errEarly)
+// onAbort handles ABORT: the receiver gave a transfer up of which it had completed no message early, or says with it why it did.
+func (o *outgoing) onAbort(id uint64, err error) {
+	switch t := o.find(id); {
+	case t == nil:
+	case t.state == closing && errors.Is(t.err, errEarly): // a COMPLETED that came in the same datagram says no more than that
+		t.err = failure("send", id, err)
+	default:
+		t.fail(err)
 	}
 }
 

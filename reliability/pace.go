@@ -40,6 +40,8 @@ type pacer struct {
 	// lead is how far ahead of that clock units may go, and grain how much of it
 	// is used up before more do. 0 in virtual time.
 	lead, grain units.Duration
+	// pause is link.pause.
+	pause units.Duration
 	// control is what control datagrams took of the link when it was last looked at, and billed what of that has been billed.
 	control, billed units.Bytes
 	// limited: there was more to send when the pacer last said no. Only then
@@ -225,9 +227,10 @@ func (p *pacer) next(now units.Instant, cost units.Bytes) units.Instant {
 	return min(max(now, p.due()), p.changes(now))
 }
 
-// changes is when the controller's limits next change by themselves. One that says no later than now would
-// keep a virtual clock from moving.
-func (p *pacer) changes(now units.Instant) units.Instant { return max(p.controller.Next(), now+1) }
+// changes is when the controller's limits next change by themselves. One that says no later than now is asked again after a pause.
+func (p *pacer) changes(now units.Instant) units.Instant {
+	return later(now, p.controller.Next(), p.pause)
+}
 
 // delivered books n bytes that the receiver reported in place, and what is still outstanding.
 func (p *pacer) delivered(now units.Instant, n units.Bytes, f flight) {

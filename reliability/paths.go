@@ -55,9 +55,7 @@ func (p *paths) join(peer netip.Addr, now units.Instant) (*path, congestion.Mode
 	x.conns++
 	m := x.found
 	m.Rate = x.left(now)
-	if m.Rate > 0 {
-		m.Guess = m.Guess || x.conns > 1 || m.Rate < x.found.Rate
-	}
+	m.Guess = m.Guess || x.conns > 1 || m.Rate < x.found.Rate
 	m.Rate /= units.Rate(x.conns)
 	return x, m
 }

@@ -54,6 +54,15 @@ func TestPaths(t *testing.T) {
 	require.NotNil(t, x)
 	require.Len(t, p.to, maxPaths)
 	require.NotContains(t, p.to, peerNumber(maxPaths), "nobody sends there")
+	for i := range maxPaths / 2 { // of those that nobody sends to what was found out last stays longest
+		x := p.to[peerNumber(i+2)]
+		p.record(x, now.Add(units.Duration(maxPaths-i)), found)
+		p.leave(x)
+	}
+	for i := maxPaths/2 - 1; i >= 0; i-- {
+		_, _ = p.join(peerNumber(2*maxPaths+i), now)
+		require.NotContains(t, p.to, peerNumber(i+2))
+	}
 }
 
 // What a Conn tells is kept if it is news: not what it was told itself, nor how little it has sent.
@@ -80,6 +89,10 @@ func TestPathsKeepWhatIsNews(t *testing.T) {
 	much.Rate = units.Gbit * 3 / 4
 	p.record(x, now.Add(halfLife), much)
 	require.Equal(t, much, begin(now.Add(halfLife)), "more than what is left of the other")
+	slower := found
+	slower.Rate = units.Gbit / 100
+	p.record(x, now.Add(halfLife), slower)
+	require.Equal(t, slower, begin(now.Add(halfLife)), "less, by one who has asked for more")
 	// What was found beside others is a guess for who is alone.
 	x.conns = 2
 	p.record(x, now.Add(halfLife), found)

@@ -387,6 +387,11 @@ func (t *recvTransfer) poll() units.Instant {
 			t.fail(err)
 			return now
 		}
+		if err := t.in.checkFrame(t.in.out.Frame); err != nil {
+			t.in.port.Abort(t.id|fromReceiver, abortFrame)
+			t.fail(err)
+			return now
+		}
 		if len(t.in.out.Frame) > 0 {
 			t.sendFrame()
 		}
@@ -400,7 +405,7 @@ func (t *recvTransfer) poll() units.Instant {
 			return now
 		}
 		if len(t.in.out.Frame) == 0 && len(t.in.out.Jobs) == 0 {
-			return next
+			return later(now, next, t.in.pause)
 		}
 	}
 	return now

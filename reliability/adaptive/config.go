@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/sdr-rdma/go-sdr/internal/spare"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/reliability/internal/loss"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -27,7 +28,7 @@ func New(c Config) (scheme.Scheme, error) {
 		model:  newModel(), tail: unknownTail, rows: firstRows,
 	}
 	if err := a.repeat.Check(); err != nil {
-		return nil, fmt.Errorf("adaptive: %w", err)
+		return nil, operr.New("configure", "scheme adaptive", "%w: %w", operr.ErrArgument, err)
 	}
 	a.repeatParams = a.repeat.Params()
 	return a, nil

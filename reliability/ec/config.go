@@ -5,6 +5,7 @@ package ec
 import (
 	"fmt"
 
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/reliability/internal/loss"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -48,13 +49,13 @@ type Config struct {
 
 func (c *Config) check() error {
 	if c.Code != XOR && c.Code != MDS {
-		return fmt.Errorf("ec: unknown code %d; use ec.XOR or ec.MDS", c.Code)
+		return fmt.Errorf("unknown code %d; use ec.XOR or ec.MDS", c.Code)
 	}
 	if err := checkCode(c.K, c.M); err != nil {
 		return err
 	}
 	if c.Beta != 0 && !(c.Beta >= MinBeta && c.Beta <= MaxBeta) { // NaN is outside, too
-		return fmt.Errorf("ec: beta of %v is outside %v to %v", c.Beta, MinBeta, MaxBeta)
+		return fmt.Errorf("beta of %v is outside %v to %v", c.Beta, MinBeta, MaxBeta)
 	}
 	if c.Beta == 0 {
 		c.Beta = DefaultBeta
@@ -65,11 +66,11 @@ func (c *Config) check() error {
 func checkCode(k, m int) error {
 	switch {
 	case k < 1 || k > MaxGroup-1:
-		return fmt.Errorf("ec: k of %d is outside 1 to %d", k, MaxGroup-1)
+		return fmt.Errorf("k of %d is outside 1 to %d", k, MaxGroup-1)
 	case m < 1 || m > k:
-		return fmt.Errorf("ec: m of %d is outside 1 to k, %d", m, k)
+		return fmt.Errorf("m of %d is outside 1 to k, %d", m, k)
 	case k+m > MaxGroup:
-		return fmt.Errorf("ec: k + m of %d + %d is above %d", k, m, MaxGroup)
+		return fmt.Errorf("k + m of %d + %d is above %d", k, m, MaxGroup)
 	}
 	return nil
 }
@@ -77,7 +78,7 @@ func checkCode(k, m int) error {
 // New returns the scheme, for one Conn.
 func New(c Config) (scheme.Scheme, error) {
 	if err := c.check(); err != nil {
-		return nil, err
+		return nil, operr.New("configure", "scheme ec", "%w: %w", operr.ErrArgument, err)
 	}
 	return &erasureCoding{config: c, peerK: c.K, peerM: c.M}, nil
 }

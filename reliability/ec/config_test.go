@@ -15,16 +15,16 @@ import (
 // A bad configuration (k+m too large, m > k, …) is refused, with an error that names the allowed range.
 func TestBadConfigurationIsRefused(t *testing.T) {
 	for want, c := range map[string]Config{
-		"ec: unknown code 0; use ec.XOR or ec.MDS":  {K: 4, M: 2},
-		"ec: k of 0 is outside 1 to 254":            {Code: MDS},
-		"ec: k of -1 is outside 1 to 254":           {Code: MDS, K: -1, M: 1},
-		"ec: k of 255 is outside 1 to 254":          {Code: XOR, K: 255, M: 1},
-		"ec: m of 0 is outside 1 to k, 32":          {Code: XOR, K: 32},
-		"ec: m of 33 is outside 1 to k, 32":         {Code: XOR, K: 32, M: 33},
-		"ec: k + m of 200 + 56 is above 255":        {Code: MDS, K: 200, M: 56},
-		"ec: beta of -0.001 is outside 0.001 to 64": {Code: MDS, K: 4, M: 2, Beta: -0.001},
-		"ec: beta of 64.5 is outside 0.001 to 64":   {Code: MDS, K: 4, M: 2, Beta: MaxBeta + 0.5},
-		"ec: beta of NaN is outside 0.001 to 64":    {Code: MDS, K: 4, M: 2, Beta: math.NaN()},
+		"configure scheme ec: invalid argument: unknown code 0; use ec.XOR or ec.MDS":  {K: 4, M: 2},
+		"configure scheme ec: invalid argument: k of 0 is outside 1 to 254":            {Code: MDS},
+		"configure scheme ec: invalid argument: k of -1 is outside 1 to 254":           {Code: MDS, K: -1, M: 1},
+		"configure scheme ec: invalid argument: k of 255 is outside 1 to 254":          {Code: XOR, K: 255, M: 1},
+		"configure scheme ec: invalid argument: m of 0 is outside 1 to k, 32":          {Code: XOR, K: 32},
+		"configure scheme ec: invalid argument: m of 33 is outside 1 to k, 32":         {Code: XOR, K: 32, M: 33},
+		"configure scheme ec: invalid argument: k + m of 200 + 56 is above 255":        {Code: MDS, K: 200, M: 56},
+		"configure scheme ec: invalid argument: beta of -0.001 is outside 0.001 to 64": {Code: MDS, K: 4, M: 2, Beta: -0.001},
+		"configure scheme ec: invalid argument: beta of 64.5 is outside 0.001 to 64":   {Code: MDS, K: 4, M: 2, Beta: MaxBeta + 0.5},
+		"configure scheme ec: invalid argument: beta of NaN is outside 0.001 to 64":    {Code: MDS, K: 4, M: 2, Beta: math.NaN()},
 	} {
 		_, err := New(c)
 		require.EqualError(t, err, want)

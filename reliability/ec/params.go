@@ -46,7 +46,7 @@ func parseParams(b []byte, code Code) (params, error) {
 	}
 	p := params{code: code, k: int(b[3]), m: int(b[4])}
 	if err := checkCode(p.k, p.m); err != nil {
-		return params{}, fmt.Errorf("%w (the peer's choice)", err)
+		return params{}, fmt.Errorf("ec: %w (the peer's choice)", err)
 	}
 	r := varint.NewReader(b[5:])
 	p.unitTime = units.Duration(r.Uint(uint64(maxUnitTime)))

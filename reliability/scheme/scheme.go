@@ -88,7 +88,7 @@ type Env struct {
 	// RepeatInterval is how often it should at most say again what it has said, while it knows of nothing that is missing: on hosts each
 	// frame takes a wake-up of both ends. 0: AckInterval.
 	RepeatInterval units.Duration
-	// MaxFrame is the most bytes of one control frame.
+	// MaxFrame is the most bytes of one control frame. A longer one ends the transfer with sdr.ErrTooLong, at both ends.
 	MaxFrame int
 	// DataLimit is the number of data units, from 0 on, that the receiver has
 	// given buffers for: first transmissions stay below it. Sender only.
@@ -164,8 +164,9 @@ type Sender interface {
 	OnSent(now units.Instant, sent []Sent)
 	// OnJob reports that a coding job is done.
 	OnJob(now units.Instant, id uint32)
-	// Poll asks what to do. next is when to call again at the latest; Conn
-	// also calls after every event.
+	// Poll asks what to do. next is when to call again at the latest, units.Never if only an event has anything to do; Conn
+	// also calls after every event. A core that asks for nothing and wants to be called at a time that isn't after now, such as 0, is called a
+	// millisecond later, in virtual time a microsecond: at once would be for ever.
 	Poll(now units.Instant, out *Output) (next units.Instant, err error)
 	// Outstanding is the number of data and parity units sent and neither
 	// reported received nor declared lost: what the window limits.
@@ -242,7 +243,7 @@ type Receiver interface {
 	OnControl(now units.Instant, frame []byte) error
 	// OnJob reports that a coding job is done.
 	OnJob(now units.Instant, id uint32)
-	// Poll asks what to do. done: every data unit is in place. Conn then
+	// Poll asks what to do, and returns when to call again as a Sender's. done: every data unit is in place. Conn then
 	// completes the messages, of which the sender gets COMPLETED; the core is not called
 	// again.
 	Poll(now units.Instant, v View, out *Output) (next units.Instant, done bool, err error)

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/reliability/adaptive"
 	"github.com/sdr-rdma/go-sdr/reliability/ec"
 	"github.com/sdr-rdma/go-sdr/reliability/none"
@@ -126,7 +127,7 @@ func Known(name string) error {
 // New makes a scheme for one connection.
 func New(name string, p Params) (scheme.Scheme, error) {
 	if err := Known(name); err != nil {
-		return nil, err
+		return nil, operr.New("choose", "scheme", "%w: %w", operr.ErrArgument, err)
 	}
 	return table[name].new(p)
 }

@@ -16,7 +16,7 @@ func TestTable(t *testing.T) {
 		require.Equal(t, name != "none", Reliable(name))
 	}
 	_, err := New("tcp", Params{})
-	require.EqualError(t, err, `unknown reliability scheme "tcp": choose among adaptive, ec-mds, ec-xor, none, sr, sr-nack, strack, strack-p`)
+	require.EqualError(t, err, `choose scheme: invalid argument: unknown reliability scheme "tcp": choose among adaptive, ec-mds, ec-xor, none, sr, sr-nack, strack, strack-p`)
 }
 
 func TestUsed(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/sdr-rdma/go-sdr/internal/spare"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/reliability/internal/loss"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -51,11 +52,11 @@ var rules = [...]loss.Rule{RTO: loss.Timeout, NACK: loss.PathProof}
 // round trip for the transfers after them. It is for one Conn.
 func New(c Config) (scheme.Scheme, error) {
 	if c.Mode > NACK {
-		return nil, fmt.Errorf("sr: unknown mode %d", c.Mode)
+		return nil, operr.New("configure", "scheme sr", "%w: unknown mode %d; use sr.RTO or sr.NACK", operr.ErrArgument, c.Mode)
 	}
 	r := &selectiveRepeat{config: loss.Config{Rule: rules[c.Mode], Alpha: c.Alpha, MinTimeout: c.MinTimeout}}
 	if err := r.config.Check(); err != nil {
-		return nil, fmt.Errorf("sr: %w", err)
+		return nil, operr.New("configure", "scheme sr", "%w: %w", operr.ErrArgument, err)
 	}
 	r.params = r.config.Params()
 	return r, nil

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	core "github.com/sdr-rdma/go-sdr/transport/strack"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -101,6 +102,75 @@ func TestHostileAcknowledgements(t *testing.T) {
 	require.Equal(t, 96, s.Outstanding())
 }
 
+// Which units the receiver has computed is what the peer says: only of parity that there is, and of units that were sent. Lost were
+// those behind which something has arrived.
+func TestWhatWasComputed(t *testing.T) {
+	env := &scheme.Env{Channels: 4, RTT: testRTT, MinRTT: testRTT, Rate: 10 * units.Gbit, MaxFrame: 1024, DataLimit: 16}
+	s, err := New(Config{Parity: true})
+	require.NoError(t, err)
+	s.(*sprayed).losses = losses{1000, 10}
+	x, err := s.NewSender(scheme.Transfer{Length: 16 * 4096, UnitBytes: 4096, Units: 16}, env)
+	require.NoError(t, err)
+	snd := x.(*sender)
+	parity := snd.coding.parity
+	poll(t, snd, 1000, 10)
+	require.True(t, snd.learn([]uint8{0, 9}))
+	require.False(t, snd.learn([]uint8{10}), "not sent")
+	require.True(t, snd.learn([]uint8{1, 2, 3, 4, 5, 6, 7, 8}[:parity]))
+	require.False(t, snd.learn([]uint8{1, 2, 3, 4, 5, 6, 7, 8}[:parity+1]), "by less parity")
+	snd.coding.state = coded
+	poll(t, snd, 1000, 20)
+	require.EqualValues(t, 16+parity, snd.core.Sent())
+	require.True(t, snd.learn([]uint8{15}))
+	for _, u := range []uint8{16, 16 + uint8(parity), 255} {
+		require.False(t, snd.learn([]uint8{u}), "unit %d is none", u)
+	}
+	arrived := func(u uint32, after uint32) {
+		snd.paths.state[snd.at(u).channel].arrived = snd.at(u).order + after
+	}
+	arrived(0, 0)
+	require.True(t, snd.learn([]uint8{0}))
+	require.Zero(t, snd.lost, "it has arrived itself")
+	arrived(0, 1)
+	require.True(t, snd.learn([]uint8{0}))
+	require.Equal(t, 1, snd.lost)
+
+	for _, c := range []struct {
+		name   string
+		change func()
+		want   losses
+	}{
+		{"lost and sent again", func() { snd.scheme.losses = losses{}; snd.stats.Retransmitted = 2 }, losses{16, 3}},
+		{"more than all", func() { snd.lost = 16 }, losses{32, 19}},
+		{"congestion", func() { snd.marked = true }, losses{32, 19}},
+		{"too long for parity", func() { snd.marked, snd.transfer.Units = false, mostCoded+1 }, losses{32, 19}},
+		{"without parity", func() { snd.cfg.Parity, snd.transfer.Units = false, 16 }, losses{32, 19}},
+	} {
+		c.change()
+		snd.OnCompleted(1000)
+		require.Equal(t, c.want, snd.scheme.losses, c.name)
+	}
+}
+
+// What was learned of losses bounds parity, and counts less the more is known.
+func TestLosses(t *testing.T) {
+	var l losses
+	l.add(1000, 0)
+	require.Zero(t, l.parity(16))
+	l.add(0, 10)
+	require.Equal(t, core.Parity(16, 0.01), l.parity(16))
+	require.NotZero(t, l.parity(mostCoded))
+	require.Zero(t, l.parity(mostCoded+1), "a computed unit's number is a byte")
+	l.add(0, 990)
+	require.Equal(t, core.Parity(16, mostLost), l.parity(16))
+	require.LessOrEqual(t, l.parity(mostCoded), mostParity)
+	l = losses{manyUnits - 2, 100}
+	l.add(2, 0)
+	require.Equal(t, losses{manyUnits, 100}, l)
+	l.add(2, 0)
+	require.Equal(t, losses{manyUnits/2 + 1, 50}, l)
+}
+
 // No frame, however made, moves the window beyond its bounds, or what is in flight below nothing.
 func FuzzOnControl(f *testing.F) {
 	f.Add(frameOf([]ack{{unit: 3, channel: 1, expected: 4, received: 4 * 4096}}, []delivered{{1, 4, 1}}), uint32(20_000_000))
@@ -184,6 +254,10 @@ func TestLargeUnits(t *testing.T) {
 		m := messageOf(&tr, units.Gbit, testRTT)
 		require.EqualValues(t, 11, m.Packets(), "%d", unit)
 		require.LessOrEqual(t, m.MTU, units.Bytes(maxPayload))
+		if unit <= maxPayload {
+			require.Equal(t, unit, m.MTU)
+			require.EqualValues(t, 1, m.Payload(10))
+		}
 		if unit >= 4096 {
 			require.InEpsilon(t, float64(units.Gbit.Bytes(testRTT))/float64(unit), float64(m.LineRate.Bytes(testRTT))/float64(m.MTU), 0.01, "%d", unit)
 		}
