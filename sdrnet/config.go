@@ -5,6 +5,7 @@ package sdrnet
 import (
 	"cmp"
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"net/netip"
 
@@ -73,7 +74,8 @@ const (
 	maxPrivateData    = 4 * units.KiB
 )
 
-// Validate says what is wrong with c, if anything, naming the allowed range. Listen and Dial ask it, too.
+// Validate says what is wrong with c, if anything, naming the allowed range, as an *operr.Error that wraps sdr.ErrArgument. Listen and Dial ask it,
+// too.
 func (c *Config) Validate() error {
 	_, err := c.complete()
 	return err
@@ -103,23 +105,29 @@ func (c *Config) noProgress() units.Duration {
 }
 
 func (c *Config) check() error {
+	bad := func(format string, a ...any) error {
+		return operr.New("configure", "sdrnet", "%w: %s", operr.ErrArgument, fmt.Sprintf(format, a...))
+	}
 	switch {
 	case c.Silence < minSilence:
-		return operr.New("configure", "sdrnet", "Config.Silence is %v: choose at least %v", units.FormatDuration(c.Silence), units.FormatDuration(minSilence))
+		return bad("Config.Silence is %v: choose at least %v", units.FormatDuration(c.Silence), units.FormatDuration(minSilence))
 	case c.Window < 1 || c.Window > maxWindow:
-		return operr.New("configure", "sdrnet", "Config.Window is %d: choose 1 to %d", c.Window, maxWindow)
+		return bad("Config.Window is %d: choose 1 to %d", c.Window, maxWindow)
 	case c.BufferSize < minBufferSize || c.BufferSize > maxBufferSize:
-		return operr.New("configure", "sdrnet", "Config.BufferSize is %v: choose %v to %v", c.BufferSize, minBufferSize, maxBufferSize)
+		return bad("Config.BufferSize is %v: choose %v to %v", c.BufferSize, minBufferSize, maxBufferSize)
 	case c.MaxMessage < c.BufferSize:
-		return operr.New("configure", "sdrnet", "Config.MaxMessage is %v: choose at least BufferSize, %v", c.MaxMessage, c.BufferSize)
+		return bad("Config.MaxMessage is %v: choose at least BufferSize, %v", c.MaxMessage, c.BufferSize)
 	case c.MaxMessage > maxMaxMessage:
-		return operr.New("configure", "sdrnet", "Config.MaxMessage is %v: choose at most %v, or send what is longer with SendMemory or SendFrom", c.MaxMessage, maxMaxMessage)
+		return bad("Config.MaxMessage is %v: choose at most %v, or send what is longer with SendMemory or SendFrom", c.MaxMessage, maxMaxMessage)
 	case c.Rate < 0:
-		return operr.New("configure", "sdrnet", "Config.Rate is %v: it can't be negative", c.Rate)
+		return bad("Config.Rate is %v: it can't be negative", c.Rate)
 	case c.Device != "" && c.UDPPort != 0:
-		return operr.New("configure", "sdrnet", "Config.UDPPort is %d: %s is a device of the kernel, which uses port 4791 only; leave it 0", c.UDPPort, c.Device)
+		return bad("Config.UDPPort is %d: %s is a device of the kernel, which uses port 4791 only; leave it 0", c.UDPPort, c.Device)
 	case units.Bytes(len(c.PrivateData)) > maxPrivateData:
-		return operr.New("configure", "sdrnet", "Config.PrivateData has %d bytes: at most %v can be told", len(c.PrivateData), maxPrivateData)
+		return bad("Config.PrivateData has %d bytes: at most %v can be told", len(c.PrivateData), maxPrivateData)
 	}
-	return operr.Wrap("configure", "sdrnet", c.Link.Validate())
+	if err := c.Link.Validate(); err != nil {
+		return bad("Config.Link: %v", err)
+	}
+	return nil
 }

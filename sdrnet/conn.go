@@ -65,7 +65,11 @@ func newConn(ctx context.Context, s *oob.Conn, cfg *Config, h *host, theirs hell
 		release: func() error { return nil },
 	}
 	if err := c.connect(ctx, s, theirs); err != nil {
-		s.Leave(ctx, err.Error())
+		reason := reasonFor(ctx, err)
+		if c.session != nil {
+			c.session.giveReason(reason) // the last lane that closes may be sooner than Leave
+		}
+		s.Leave(ctx, reason)
 		for _, l := range c.lane {
 			if l != nil {
 				_ = l.Close()

@@ -110,7 +110,19 @@ func (c *Conn) SendFile(ctx context.Context, r io.ReaderAt, info FileInfo, p Pro
 		return c.sendError(endedBy(ctx, err))
 	}
 	defer c.sendsFile.give()
-	return endedBy(ctx, c.sendWhole(ctx, r, info, p))
+	returned := false
+	defer c.closeUnwound("the reader or Progress of SendFile", &returned)
+	err := c.sendWhole(ctx, r, info, p)
+	returned = true
+	return endedBy(ctx, err)
+}
+
+// closeUnwound closes c where a call of the application's code hasn't returned: it panicked, or ended its goroutine. The peer, which waits for the rest
+// of a file, hears why.
+func (c *Conn) closeUnwound(whose string, returned *bool) {
+	if !*returned {
+		_ = c.CloseWithReason(whose + " panicked, or its goroutine was ended")
+	}
 }
 
 // sendWhole sends a file and waits for the receiver's word.
@@ -205,13 +217,17 @@ func (c *Conn) sendFile(ctx context.Context, r io.ReaderAt, info FileInfo, p Pro
 //
 // The same holds for it as for SendFile: nobody else may call Recv meanwhile, messages that come before the file has ended stay for Recv,
 // and ending ctx gives the file up, unless to has begun to keep it: then the peer is told all the same, and c is closed if it doesn't hear that
-// soon. A message that comes instead of a file fails it.
+// soon. A message that comes instead of a file fails it. A panic of to or p, or the end of its goroutine, passes through and closes c, too, so that the
+// peer doesn't wait; the same holds of SendFile.
 func (c *Conn) RecvFile(ctx context.Context, to FileTarget, p Progress) (FileInfo, error) {
 	if err := c.recvsFile.take(ctx, c.closing); err != nil {
 		return FileInfo{}, c.recvError(endedBy(ctx, err))
 	}
 	defer c.recvsFile.give()
+	returned := false
+	defer c.closeUnwound("the FileTarget or Progress of RecvFile", &returned)
 	info, err := c.recvFile(ctx, to, p)
+	returned = true
 	if err != nil {
 		_ = c.CloseWithReason(err.Error())
 		return FileInfo{}, endedBy(ctx, err)

@@ -14,6 +14,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -321,6 +322,102 @@ type hashedTarget struct {
 }
 
 func (f *hashedTarget) ReadAt(b []byte, off int64) (int, error) { return f.hashed.ReadAt(b, off) }
+
+// A breakingTarget breaks off in the call that has a name.
+type breakingTarget struct {
+	*target
+	in  string
+	off func()
+}
+
+func (f breakingTarget) at(call string) {
+	if f.in == call {
+		f.off()
+	}
+}
+
+func (f breakingTarget) Begin(i sdrnet.FileInfo) error { f.at("Begin"); return f.target.Begin(i) }
+func (f breakingTarget) Keep(i sdrnet.FileInfo) error  { f.at("Keep"); return f.target.Keep(i) }
+
+func (f breakingTarget) WriteAt(b []byte, off int64) (int, error) {
+	f.at("WriteAt")
+	return f.target.WriteAt(b, off)
+}
+
+func (f breakingTarget) ReadAt(b []byte, off int64) (int, error) {
+	f.at("ReadAt")
+	return f.target.ReadAt(b, off)
+}
+
+// A breakingReader breaks off when it is read for so many times.
+type breakingReader struct {
+	io.ReaderAt
+	reads int
+	off   func()
+}
+
+func (r *breakingReader) ReadAt(b []byte, off int64) (int, error) {
+	if r.reads--; r.reads == 0 {
+		r.off()
+	}
+	return r.ReaderAt.ReadAt(b, off)
+}
+
+// TestFileBreaksOff: code of the application that panics, or ends its goroutine, in the middle of a file leaves the other end nothing to wait
+// for, and the panic is its caller's.
+func TestFileBreaksOff(t *testing.T) {
+	const content = "what a file has"
+	panics := func() { panic("broken off") }
+	for name, c := range map[string]struct {
+		in   string // a call of the target
+		read int    // a read of the reader: 1 is for SendFrom, 2 for the SHA-256
+		off  func()
+	}{
+		"Begin": {in: "Begin", off: panics}, "WriteAt": {in: "WriteAt", off: panics}, "ReadAt": {in: "ReadAt", off: panics},
+		"Keep": {in: "Keep", off: panics}, "Keep ends its goroutine": {in: "Keep", off: runtime.Goexit},
+		"reader": {read: 1, off: panics}, "reader of the SHA-256": {read: 2, off: panics},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t, nil)
+			ctx := testContext(t)
+			to := breakingTarget{newTarget(t), c.in, c.off}
+			ends := []func() error{
+				func() error {
+					r := &breakingReader{strings.NewReader(content), c.read, c.off}
+					return a.SendFile(ctx, r, sdrnet.FileInfo{Size: int64(len(content))}, nil)
+				},
+				func() error { _, err := b.RecvFile(ctx, to, nil); return err },
+			}
+			errs := make([]chan error, len(ends))
+			for i, end := range ends {
+				errs[i] = make(chan error, 1)
+				go func() {
+					err := errors.New("broken off")
+					defer func() {
+						if v := recover(); v != nil {
+							err = fmt.Errorf("%v", v)
+						}
+						errs[i] <- err
+					}()
+					err = end()
+				}()
+			}
+			breaks, waits := 0, 1
+			if c.in != "" {
+				breaks, waits = 1, 0
+			}
+			require.EqualError(t, <-errs[breaks], "broken off")
+			err := <-errs[waits]
+			require.NoError(t, ctx.Err())
+			if c.read == 1 { // RecvTo may hear first that SendFrom has failed
+				require.Error(t, err)
+				return
+			}
+			require.ErrorIs(t, err, sdr.ErrPeerClosed)
+			require.ErrorContains(t, err, "panicked, or its goroutine was ended")
+		})
+	}
+}
 
 // TestFilesFromSeveralGoroutines: calls over one connection take turns, at either end, so that no file gets another's content.
 func TestFilesFromSeveralGoroutines(t *testing.T) {

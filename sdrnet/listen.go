@@ -87,9 +87,13 @@ func (l *Listener) run(ctx context.Context) {
 	for {
 		s, err := l.oob.Accept(ctx)
 		if err != nil {
-			l.err = context.Cause(ctx)
-			if l.err == nil {
+			switch cause := context.Cause(ctx); cause {
+			case nil:
 				l.err = translate(err, false)
+			case errListenerClosed:
+				l.err = net.ErrClosed
+			default:
+				l.err = cause
 			}
 			return
 		}
@@ -110,7 +114,7 @@ func (l *Listener) serve(ctx context.Context, x *guest) {
 	if l.guests.place(ctx, x) {
 		c, err = l.connect(ctx, x.s)
 	} else {
-		_ = x.s.Abort(errCrowd.Error())
+		_ = x.s.Abort(reasonFor(ctx, errCrowd))
 	}
 	switch place := l.guests.ended(x); {
 	case place && err == nil:
@@ -124,7 +128,7 @@ func (l *Listener) serve(ctx context.Context, x *guest) {
 	default:
 		err = errCrowd
 	}
-	if errors.Is(context.Cause(ctx), net.ErrClosed) {
+	if context.Cause(ctx) == errListenerClosed {
 		return // it is Close that has ended this, which is no fault of the peer
 	}
 	l.oob.TurnedAway(x.s, err)
@@ -134,7 +138,7 @@ func (l *Listener) serve(ctx context.Context, x *guest) {
 func (l *Listener) connect(ctx context.Context, s *oob.Conn) (*Conn, error) {
 	h, err := l.host(ipOf(s.LocalAddr()))
 	if err != nil {
-		_ = s.CloseWithReason(err.Error())
+		_ = s.CloseWithReason(reasonFor(ctx, err))
 		// Opening has failed for every peer. Without Config.Addr it may be the address that this peer dialled.
 		if l.cfg.Addr.IsValid() && !isShortage(err) && !l.opened.Load() {
 			l.stop(err)
@@ -169,7 +173,7 @@ func (l *Listener) connectOn(ctx context.Context, s *oob.Conn, h *host) (*Conn, 
 			Fix:    "end what holds it (ss -ulpn), or set Config.Device at both ends"}
 	}
 	if err != nil {
-		_ = s.CloseWithReason(err.Error())
+		_ = s.CloseWithReason(reasonFor(ctx, err))
 		return nil, err
 	}
 	c, err := newConn(ctx, s, l.cfg, h, theirs)
@@ -231,6 +235,17 @@ func (l *Listener) closeIdle() {
 	}
 }
 
+// errListenerClosed is why a Listener makes no connections any more. The peers that are connecting hear it.
+var errListenerClosed = errors.New("the listener has closed")
+
+// reasonFor is what a peer is told when a connection with it can't be made because of err: the word of a Close that has ended everything.
+func reasonFor(ctx context.Context, err error) string {
+	if context.Cause(ctx) == errListenerClosed {
+		err = errListenerClosed
+	}
+	return err.Error()
+}
+
 // Accept returns the next peer's connection. Peers with which there is none, because they speak
 // something else, say nothing or are configured differently, are told why and logged, up to ten at once and one a second in the
 // long run, and don't end Accept; those that Close finds connecting are not logged. It
@@ -253,16 +268,16 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	}
 }
 
-// Close stops listening and drops peers that Accept has not returned. Accepted connections stay
+// Close stops listening and drops peers that Accept has not returned, which hear that the listener has closed. Accepted connections stay
 // open; the device is closed with the last of them. It is idempotent.
 func (l *Listener) Close() error {
-	l.stop(net.ErrClosed)
+	l.stop(errListenerClosed)
 	err := l.oob.Close()
 	l.wg.Wait()
 	for {
 		select {
 		case c := <-l.ready:
-			_ = c.CloseWithReason("the listener has closed")
+			_ = c.CloseWithReason(errListenerClosed.Error())
 			continue
 		default:
 		}

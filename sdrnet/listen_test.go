@@ -371,3 +371,36 @@ func TestBoundedLog(t *testing.T) {
 	require.GreaterOrEqual(t, lines, 10)
 	require.LessOrEqual(t, lines, 11+int(time.Since(start)/time.Second))
 }
+
+// TestConnectingAsListenerCloses: a client that is connecting when the Listener closes hears that it has closed, however far the two have got,
+// and nothing that it could take for its own doing. Of those that the kernel has and the Listener has not, it can't know.
+func TestConnectingAsListenerCloses(t *testing.T) {
+	for i := range 30 {
+		l, err := sdrnet.Listen("127.0.0.1:0", &sdrnet.Config{Logger: slog.New(slog.DiscardHandler)})
+		require.NoError(t, err)
+		const clients = 4
+		errs := make(chan error, clients)
+		for range clients {
+			go func() {
+				c, err := sdrnet.Dial(testContext(t), l.Addr().String(), nil)
+				if err == nil {
+					_, err = c.Recv(testContext(t))
+					_ = c.Close()
+				}
+				errs <- err
+			}()
+		}
+		time.Sleep(time.Duration(i) * time.Millisecond)
+		require.NoError(t, l.Close())
+		_, err = l.Accept(testContext(t))
+		require.ErrorIs(t, err, net.ErrClosed)
+		for range clients {
+			err := <-errs
+			require.Error(t, err)
+			if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, sdr.ErrPeerClosed) {
+				continue
+			}
+			require.ErrorContains(t, err, "the listener has closed")
+		}
+	}
+}

@@ -130,7 +130,8 @@ func (f *NewFile) named(err error) error {
 }
 
 // Begin gives the file its sender's name for it, if CreateFile was given a folder. It may be called again after a transfer that has failed, of
-// which it leaves nothing, but not once a file was kept: the next one wants a NewFile of its own.
+// which it leaves nothing, but not once a file was kept: the next one wants a NewFile of its own. It fails with unix.ENOSPC, EDQUOT or EFBIG
+// when the disk hasn't room for info.Size bytes, which it reserves, as far as the file system can.
 func (f *NewFile) Begin(info FileInfo) error {
 	if f.kept {
 		return f.used()
@@ -138,9 +139,16 @@ func (f *NewFile) Begin(info FileInfo) error {
 	if err := f.file.Truncate(0); err != nil {
 		return f.named(err)
 	}
-	if f.replaces {
-		return nil
+	if !f.replaces {
+		if err := f.take(info); err != nil {
+			return err
+		}
 	}
+	return reserve(f.file, f.path, info.Size)
+}
+
+// take gives the file its sender's name.
+func (f *NewFile) take(info FileInfo) error {
 	path := filepath.Join(f.folder, info.Name)
 	switch _, err := os.Lstat(path); {
 	case info.Name == "":

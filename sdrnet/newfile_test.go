@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -314,6 +315,45 @@ func TestNewFileWithoutProc(t *testing.T) {
 		fi, err := os.Stat(f.Name())
 		require.NoError(t, err)
 		require.True(t, time.Unix(1, 0).Equal(fi.ModTime()), "%v", fi.ModTime())
+	}
+}
+
+// TestNewFileNeedsRoom: a disk that is too small refuses a file when its size is announced, and takes one that fits; one that says nothing of its
+// size, and can reserve nothing, takes each.
+func TestNewFileNeedsRoom(t *testing.T) {
+	if !netnstest.Again(t, unix.CLONE_NEWNS) {
+		return
+	}
+	const room = 1 << 20
+	for _, c := range []struct{ kind, options string }{{"tmpfs", "size=1m"}, {"ramfs", ""}} {
+		dir := t.TempDir()
+		if err := unix.Mount("none", dir, c.kind, 0, c.options); err != nil {
+			t.Skipf("no mounts in a user namespace here: %v", err)
+		}
+		for _, path := range []string{dir, filepath.Join(dir, "copy")} {
+			f, err := CreateFile(path)
+			require.NoError(t, err)
+			if err := f.Begin(FileInfo{Name: "x", Size: 2 * room}); c.kind == "tmpfs" {
+				require.ErrorIs(t, err, unix.ENOSPC)
+				require.ErrorContains(t, err, "it has 2 MiB: choose another folder")
+			} else {
+				require.NoError(t, err)
+			}
+			require.NoError(t, f.Begin(FileInfo{Name: "x", Size: room / 2}))
+			fi, err := f.file.Stat()
+			require.NoError(t, err)
+			require.Zero(t, fi.Size())
+			if c.kind == "tmpfs" {
+				require.EqualValues(t, room/2, fi.Sys().(*syscall.Stat_t).Blocks*512)
+				other, err := CreateFile(filepath.Join(dir, "other"))
+				require.NoError(t, err)
+				require.ErrorIs(t, other.Begin(FileInfo{Size: room/2 + 4096}), unix.ENOSPC, "the room is the first one's")
+				require.NoError(t, other.Close())
+			}
+			require.NoError(t, f.Close())
+			require.Empty(t, names(t, dir))
+		}
+		require.NoError(t, unix.Unmount(dir, 0))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/sdr-rdma/go-sdr/sdrnet"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -103,4 +104,17 @@ func TestNoRoomToSpool(t *testing.T) {
 	require.NoError(t, stdin.Close())
 	p.ends(t, 10*time.Second, exitFailure)
 	require.Contains(t, p.lastLine(), "set TMPDIR")
+}
+
+// TestSpoolNeedsRoom: what passes through a temporary file is refused when its size is announced, where there is no room for it.
+func TestSpoolNeedsRoom(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	s, err := newSpool(t.Context())
+	require.NoError(t, err)
+	defer s.Close()
+	require.ErrorContains(t, s.Begin(sdrnet.FileInfo{Size: 1 << 60}), "make room for 1048576 TiB: ")
+	require.ErrorContains(t, s.Begin(sdrnet.FileInfo{Size: 1 << 60}), "set TMPDIR to a folder with room")
+	for _, size := range []int64{0, 4096} {
+		require.NoError(t, s.Begin(sdrnet.FileInfo{Size: size}))
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/sdrnet"
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // A spool is a file without a name, of which nothing is left when the process ends. It holds what stdin had until its end has come, and
@@ -58,7 +59,14 @@ func noRoom(err error) error {
 	return err
 }
 
-func (s *spool) Begin(sdrnet.FileInfo) error { return nil }
+// Begin takes the room that the file needs, so that its sender hears at once where there is less. What can't be reserved is written without.
+func (s *spool) Begin(info sdrnet.FileInfo) error {
+	switch err := unix.Fallocate(int(s.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, info.Size); err {
+	case unix.ENOSPC, unix.EDQUOT, unix.EFBIG:
+		return noRoom(fmt.Errorf("make room for %v: %w", units.Bytes(info.Size), err))
+	}
+	return nil
+}
 
 func (s *spool) Name() string { return stdio }
 
