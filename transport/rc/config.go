@@ -40,7 +40,7 @@ type Config struct {
 	// window of fewer packets has room for, a duplicate and a gap are answered at once.
 	AckEvery int
 	// NakInterval is after how long GBN's receiver repeats its NAK for a gap that is still open; 0:
-	// never, as IBTA 9.7.5.2.8 has it.
+	// never, as IBTA 9.7.5.2.8 has it. What seven NAKs in a row have asked for waits for RTO.
 	NakInterval units.Duration
 	// NakDelay is how long GBN's sender takes from a NAK to the first repeated packet.
 	NakDelay units.Duration

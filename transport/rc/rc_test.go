@@ -103,6 +103,45 @@ func TestGBNNakIntervalAndDelay(t *testing.T) {
 	require.Greater(t, s.Next(), units.Instant(250), "OnTimer moves the timer on")
 }
 
+// TestGBNRepeatedNaks: a packet that is asked for once more than retries is repeated after the timeout, and only then, whatever asks for it meanwhile;
+// the next begins anew. When it turns out to have arrived what follows leaves at once.
+func TestGBNRepeatedNaks(t *testing.T) {
+	const rto = units.Instant(4 * units.Millisecond)
+	s, _ := ends(Config{NakDelay: 10}, 100)
+	send(t, s, 0, 20)
+	now, x := units.Instant(0), transport.Packet{}
+	nak := func(expected uint32) {
+		now += 100
+		s.OnPacket(now, &transport.Packet{Kind: transport.Nak, PSN: 19, Expected: expected})
+	}
+	for range 2 {
+		for range retries {
+			nak(5)
+			require.Equal(t, now+10, s.Next())
+			s.OnTimer(now + 10)
+			require.Equal(t, []uint32{5, 6}, psns(send(t, s, now+10, 2)))
+		}
+		before := s.Counts().Timeouts
+		nak(5)
+		require.Equal(t, now+rto, s.Next())
+		nak(5)
+		s.OnTimer(now + 10)
+		require.False(t, s.Transmit(now+10, &x))
+		require.Equal(t, now-100+rto, s.Next())
+		now = s.Next()
+		s.OnTimer(now)
+		require.Equal(t, []uint32{5, 6}, psns(send(t, s, now, 2)))
+		require.Equal(t, before+1, s.Counts().Timeouts)
+	}
+	for range retries + 1 {
+		nak(5)
+	}
+	s.OnPacket(now+1, &transport.Packet{Kind: transport.Ack, PSN: 6, Expected: 7})
+	require.Equal(t, []uint32{7}, psns(send(t, s, now+1, 1)))
+	nak(7)
+	require.Equal(t, now+10, s.Next())
+}
+
 func TestAckEvery(t *testing.T) {
 	s, r := ends(Config{AckEvery: 4}, 6)
 	for i, p := range send(t, s, 0, 6) {

@@ -10,6 +10,11 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
+// retries is how many NAKs in a row that ask for the same packet GBN's sender answers at once: the most that a queue pair's retry_cnt can
+// be, after which a NIC gives up. This one waits for its timeout. Senders that repeat at once whatever is lost send as much as before, and
+// where they do so in step with each other queues drop the same packets for ever. Without NakInterval a gap has one NAK.
+const retries = 7
+
 // sender is the sending end of all modes. All numbers of packets are within the message, or the connection.
 // What every packet touches comes first: a cache line of 64 bytes with GBN, two with IRN.
 type sender struct {
@@ -31,6 +36,7 @@ type sender struct {
 	have                     bitring.Ring // which, of [una, una+window)
 
 	blocked bool   // the controller's window forbade the last try to send
+	naks    uint8  // GBN: how many have asked for packet una
 	asked   uint32 // one past the last packet that asked for its acknowledgement
 	ack     congestion.Ack
 	counts  transport.Counts
@@ -206,10 +212,7 @@ func (s *sender) OnPacket(now units.Instant, p *transport.Packet) {
 		s.cc.OnAck(now, &s.ack)
 	}
 	if s.cfg.Mode == GBN && nak && p.Expected == s.una {
-		s.goBack(now, congestion.LossNack)
-		if s.cfg.NakDelay > 0 {
-			s.hold = now.Add(s.cfg.NakDelay)
-		}
+		s.onNak(now)
 	}
 	if s.una == s.next {
 		s.deadline = units.Never
@@ -221,7 +224,10 @@ func (s *sender) advance(expected uint32) {
 	if s.cfg.Mode == IRN {
 		s.sacked -= s.have.TakeAll(s.una, expected)
 	}
-	s.una = expected
+	if s.naks > retries {
+		s.hold = 0
+	}
+	s.una, s.naks = expected, 0
 	if s.last == 0 {
 		s.posts.Release(expected)
 	}
@@ -251,6 +257,21 @@ func (s *sender) gap(now units.Instant, psn uint32) {
 	s.lost = max(s.lost, lost)
 }
 
+// onNak starts again at the packet that is missing, after retries of them once the timeout has passed.
+func (s *sender) onNak(now units.Instant) {
+	if s.naks > retries {
+		return
+	}
+	s.naks++
+	s.goBack(now, congestion.LossNack)
+	switch {
+	case s.naks > retries:
+		s.hold = now.Add(s.rto())
+	case s.cfg.NakDelay > 0:
+		s.hold = now.Add(s.cfg.NakDelay)
+	}
+}
+
 // goBack starts again at the first packet that has not been acknowledged.
 func (s *sender) goBack(now units.Instant, kind congestion.LossKind) {
 	if s.cc != nil && s.next > s.una {
@@ -270,6 +291,10 @@ func (s *sender) rto() units.Duration {
 func (s *sender) OnTimer(now units.Instant) {
 	if now >= s.hold {
 		s.hold = 0
+		if s.naks > retries {
+			s.naks = 0
+			s.counts.Timeouts++
+		}
 	}
 	s.blocked = false
 	if now < s.deadline || s.una == s.total {
@@ -278,6 +303,7 @@ func (s *sender) OnTimer(now units.Instant) {
 	s.deadline = now.Add(s.rto())
 	s.counts.Timeouts++
 	if s.cfg.Mode != IRN {
+		s.naks = 0
 		s.goBack(now, congestion.LossTimeout)
 		return
 	}

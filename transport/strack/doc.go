@@ -17,8 +17,9 @@
 //   - The base round trip is the path's from the start, and only shrinks: learned from the first sample
 //     it stays that of the queue which an incast has built, and the flows share unevenly.
 //   - The answer to a probe marks the probe's path, but has it not used again: only data say that a path carries them.
-//   - While nothing is awaited, as when a controller's pace holds the next packet back, no probe is due and no timeout runs. Where
-//     probes are due as often as a packet may leave, they take turns with data.
+//   - While nothing is awaited, as when a controller's pace holds the next packet back, no probe is due and no timeout runs; nor does one while
+//     the pace holds a probe back that is due, or what is to be repeated when nothing else is under way. Where probes are due as often as a
+//     packet may leave, they take turns with data.
 //   - bytes_claimed_retransmit is what was sent, not received, and not beyond the recovery's end when the
 //     recovery begins. It never exceeds what was sent and not received.
 //   - When all that was sent has arrived, nothing is in flight. By the paper's sum the repeat of a packet that

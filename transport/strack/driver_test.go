@@ -3,6 +3,7 @@
 package strack
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -139,4 +140,84 @@ func TestPaceBelowTheTimers(t *testing.T) {
 		kinds = append(kinds, p.Kind)
 	}
 	require.Equal(t, []transport.Kind{transport.Data, transport.Probe, transport.Data, transport.Probe, transport.Data, transport.Probe}, kinds)
+}
+
+// drive has a message cross a way of 4 µs, at a pace, on which packets get lost with a probability, and all up to an instant, and counts those.
+func drive(t *testing.T, n int, pace units.Duration, loss float64, dead units.Instant) (s *Sender, lost uint64) {
+	var c Config
+	c.Congestion = func(congestion.Path) congestion.Controller {
+		return congestion.Fixed{Rate: units.RateOf(mtu, pace)}
+	}
+	s, r := ends(t, c, n)
+	type event struct {
+		at units.Instant
+		p  transport.Packet
+		a  transport.Selective
+	}
+	var way, back []event
+	rnd := rand.New(rand.NewPCG(1, uint64(pace)))
+	gone := func(now units.Instant) bool {
+		if now >= dead && rnd.Float64() >= loss {
+			return false
+		}
+		lost++
+		return true
+	}
+	for now, free := units.Instant(0), units.Instant(0); !s.Done(); {
+		require.Less(t, now, units.Instant(units.Second))
+		switch {
+		case len(back) > 0 && back[0].at <= now:
+			back[0].p.Sack = &back[0].a
+			s.OnPacket(now, &back[0].p)
+			back = back[1:]
+		case len(way) > 0 && way[0].at <= now:
+			for _, a := range give(r, way[0].p) {
+				if !gone(now) {
+					back = append(back, event{now + units.Instant(2*us), a, *a.Sack})
+				}
+			}
+			way = way[1:]
+		case s.Next() <= now:
+			s.OnTimer(now)
+		default:
+			var p transport.Packet
+			if now >= free && s.Transmit(now, &p) {
+				free = now.Add(pace)
+				if !gone(now) {
+					way = append(way, event{at: now + units.Instant(2*us), p: p})
+				}
+				continue
+			}
+			next := s.Next()
+			if now < free {
+				next = min(next, free)
+			}
+			if len(way) > 0 {
+				next = min(next, way[0].at)
+			}
+			if len(back) > 0 {
+				next = min(next, back[0].at)
+			}
+			require.Greater(t, next, now)
+			now = next
+		}
+	}
+	return s, lost
+}
+
+// TestNoTimeoutByThePace: a pace that holds back the probe which asks for an answer, or a repeat, isn't taken for silence: at a pace of less than the
+// timeout for a packet, of about as much, and of more. Where packets get lost a timeout is that of a probe without an answer. A path that carries
+// nothing times out all the same.
+func TestNoTimeoutByThePace(t *testing.T) {
+	for _, pace := range []units.Duration{30 * us, 90 * us, 190 * us, 199 * us, 201 * us, 700 * us, 3000 * us} {
+		s, _ := drive(t, 60, pace, 0, 0)
+		require.Zero(t, s.Timeouts(), "pace %v", pace)
+		require.Zero(t, s.Counts().Repeated, "pace %v", pace)
+		s, lost := drive(t, 60, pace, 0.05, 0)
+		require.LessOrEqual(t, s.Timeouts(), lost, "pace %v", pace)
+		s, _ = drive(t, 60, pace, 0, units.Instant(50*units.Millisecond))
+		t.Logf("pace %v: %d timeouts in 50 ms of silence", pace, s.Timeouts())
+		require.GreaterOrEqual(t, s.Timeouts(), uint64(50*units.Millisecond/(200*us+4*pace)), "pace %v", pace)
+		require.LessOrEqual(t, s.Timeouts(), uint64(50*units.Millisecond/(200*us)), "pace %v", pace)
+	}
 }

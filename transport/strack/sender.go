@@ -37,9 +37,11 @@ type Sender struct {
 	msg    coded
 	netRTT units.Duration
 	probe  probeState
-	// probedLast: what was sent last is a probe.
+	// probedLast: what was sent last is a probe. asked: one was since something was heard, or the timeout was over.
 	probedLast bool
-	probeEnd   uint32 // what had been sent when the probe was
+	asked      bool
+	probeEnd   uint32        // what had been sent when the probe was
+	dueAt      units.Instant // since when the probe is due
 
 	rto      units.Duration
 	baseRTT  units.Duration // the least that was measured
@@ -53,7 +55,7 @@ type Sender struct {
 
 	counts     transport.Counts
 	violations uint64
-	_          [40]byte // the allocator has no other size whose objects all begin a line
+	_          [32]byte // the allocator has no other size whose objects all begin a line
 }
 
 type probeState uint8
@@ -157,7 +159,8 @@ func (s *Sender) Transmit(now units.Instant, p *transport.Packet) bool {
 	if s.probe != probeDue {
 		return false
 	}
-	s.probe, s.probeEnd, s.probedLast = probed, s.next, true
+	s.rtoAt = s.afterProbe(now)
+	s.probe, s.probeEnd, s.probedLast, s.asked = probed, s.next, true, true
 	*p = transport.Packet{Sent: now, PSN: s.una, Entropy: s.paths.Choose(packets), Kind: transport.Probe, Flags: transport.ECT}
 	return true
 }
@@ -176,6 +179,9 @@ func (s *Sender) transmitData(now units.Instant, p *transport.Packet, window int
 	*p = transport.Packet{Sent: now, PSN: psn, Payload: n, Entropy: s.paths.Choose(window), Kind: transport.Data, Flags: flags | transport.ECT}
 	if last {
 		p.Flags |= transport.Last
+	}
+	if s.Inflight() == 0 && s.Pace(now) > 0 {
+		s.rtoAt = units.Never // what it ran for is what leaves now
 	}
 	s.sent += units.Bytes(n)
 	s.cc.OnSent(now, units.Bytes(n), s.Inflight())
@@ -227,6 +233,7 @@ func (s *Sender) OnPacket(now units.Instant, p *transport.Packet) {
 		s.violations++
 		return
 	}
+	s.asked = false
 	ecn := p.Flags&transport.Echo != 0
 	if ecn || !a.Probe {
 		s.paths.Feedback(p.Entropy, ecn)
@@ -343,15 +350,39 @@ func (s *Sender) OnTimer(now units.Instant) {
 	if s.Done() {
 		return
 	}
-	if now >= s.rtoAt {
+	switch {
+	case now < s.rtoAt:
+	case s.heldBack(now):
+		s.rtoAt = units.Never
+	default:
 		s.counts.Timeouts++
-		s.rtoAt = now.Add(s.rto)
+		s.rtoAt, s.asked = now.Add(s.rto), false
 		s.recover(now, s.next, congestion.LossTimeout)
 	}
 	if now >= s.probeAt {
 		s.probeAt = now.Add(probeRTTs * s.netRTT)
-		s.probe = probeDue
+		if s.probe != probeDue {
+			s.probe, s.dueAt = probeDue, now
+		}
 	}
+}
+
+// heldBack reports whether the pace is what keeps an answer from coming: it holds back the probe that asks for one, or what is to be repeated while
+// nothing is under way. The timeout begins anew when that leaves.
+func (s *Sender) heldBack(now units.Instant) bool {
+	return (s.probe == probeDue && !s.asked || s.Inflight() == 0) && s.Pace(now) > 0
+}
+
+// afterProbe is when the timeout is over once the probe that is due has left: the time for which the pace held back the first that asks doesn't count.
+func (s *Sender) afterProbe(now units.Instant) units.Instant {
+	anew := now.Add(s.rto)
+	switch {
+	case s.rtoAt == units.Never:
+		return anew
+	case s.asked || s.Pace(now) == 0:
+		return s.rtoAt
+	}
+	return max(s.rtoAt, min(s.rtoAt.Add(now.Sub(s.dueAt)), anew))
 }
 
 // Pace returns the controller's rate.
