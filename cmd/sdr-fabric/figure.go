@@ -179,8 +179,9 @@ func newMaker(what string, all []figure, o *figureOptions) *cobra.Command {
 	var jobs int
 	var quiet bool
 	cmd := &cobra.Command{
-		Use:  what + " NAME...|all",
-		Args: usage.Args(cobra.MinimumNArgs(1)),
+		Use:       what + " NAME...|all",
+		Args:      usage.Args(cobra.MinimumNArgs(1)),
+		ValidArgs: append(names(all), "all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
 			if o.scale, err = parseScale(scale); err != nil {
@@ -209,6 +210,7 @@ func newMaker(what string, all []figure, o *figureOptions) *cobra.Command {
 	cmd.Flags().IntVar(&jobs, "jobs", 0, "simulations at once, 0 for as many as there are processors") // the number here would be in manual pages
 	cmd.Flags().BoolVar(&o.wide, "wide", false, wideUsage)
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
+	usage.Offer(cmd, "scale", func() []string { return []string{"full", "1/2", "1/4", "1/8"} }, 0)
 	return cmd
 }
 

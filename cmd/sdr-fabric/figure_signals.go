@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/figures"
+	"github.com/sdr-rdma/go-sdr/internal/bottleneck"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -116,14 +117,13 @@ func jainAfter(s *samples, fromNS float64) float64 {
 		}
 		end = min(end, last)
 	}
-	sum, n := 0.0, 0
+	sum, n, rates := 0.0, 0, make([]float64, len(s.FlowGbps))
 	for i := int(fromNS / s.StepNS); i < end; i++ {
-		a, b := 0.0, 0.0
-		for _, f := range s.FlowGbps {
-			a, b = a+f[i], b+f[i]*f[i]
+		for k, f := range s.FlowGbps {
+			rates[k] = f[i]
 		}
-		if b > 0 {
-			sum, n = sum+a*a/b/float64(len(s.FlowGbps)), n+1
+		if jain := bottleneck.Jain(rates); jain > 0 { // else nothing was sent
+			sum, n = sum+jain, n+1
 		}
 	}
 	return sum / float64(max(n, 1))

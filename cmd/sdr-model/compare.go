@@ -20,18 +20,19 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// ipv4Headers are IP 20, UDP 8, BTH 12, RETH 16, immediate 4 and ICRC 4.
+// ipv4Headers are IP 20, UDP 8, BTH 12, RETH 16, immediate 4 and ICRC 4: what is taken off where a file doesn't say, as those of sdr-perf 0.1.0.
 const ipv4Headers = 64 * units.Byte
 
 type compare struct {
 	simulation
-	tolerance float64 // percent
-	headers   units.Bytes
+	tolerance float64     // percent
+	headers   units.Bytes // if given
+	given     bool
 	wide      bool
 }
 
 func newCompare() *cobra.Command {
-	c := &compare{headers: ipv4Headers}
+	c := &compare{}
 	cmd := &cobra.Command{
 		Use:   "compare FILE.json",
 		Short: "Put results of sdr-perf beside the prediction",
@@ -41,13 +42,15 @@ more than the tolerance and by more than the sampling error of that many
 iterations. Exit status 3 where one does. The model is of one transfer at a
 time, one way: of sdr-perf's -t, -q and --latency it says nothing.
 
-The emulated rate counts headers, the model's doesn't: --headers takes them off
-the rate, 64 bytes a packet for IPv4 or 84 for IPv6.`,
+The emulated rate counts headers, the model's doesn't: what the file says of
+them is taken off the rate, 64 bytes a packet for IPv4 or 84 for IPv6, or 64
+where it says nothing, or what --headers says.`,
 		Args: usage.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := c.check(); err != nil {
 				return err
 			}
+			c.given = cmd.Flags().Changed("headers")
 			if !(c.tolerance >= 0 && c.tolerance <= 100) {
 				return usage.Errorf("--tolerance %g: allowed 0 to 100", c.tolerance)
 			}
@@ -62,7 +65,7 @@ the rate, 64 bytes a packet for IPv4 or 84 for IPv6.`,
 		},
 	}
 	cmd.Flags().Float64Var(&c.tolerance, "tolerance", 5, "difference in per cent that counts as agreement")
-	cmd.Flags().Var(&c.headers, "headers", "header bytes that the link's rate counts for each packet")
+	cmd.Flags().Var(&c.headers, "headers", "header bytes that the link's rate counts for each packet (default: those of the file)")
 	cmd.Flags().BoolVar(&c.wide, "wide", false, "show all columns, more than 80 characters: device, measured over predicted percentiles, by how much they part")
 	c.register(cmd, model.DefaultSamples)
 	return cmd
@@ -185,7 +188,11 @@ func (c *compare) model(p *result.Result) (s model.Scheme, t model.Transfer, why
 	case p.Inflight > 1:
 		return nil, t, fmt.Sprintf("%d transfers shared the link (-t), the model has one", p.Inflight)
 	}
-	t = model.Transfer{Rate: withoutHeaders(p.Link.RateBps, p.MTU, c.headers), RTT: p.Link.RTTNs, Size: p.SizeBytes, Unit: unit}
+	headers := headersOf(p.Link)
+	if c.given {
+		headers = c.headers
+	}
+	t = model.Transfer{Rate: withoutHeaders(p.Link.RateBps, p.MTU, headers), RTT: p.Link.RTTNs, Size: p.SizeBytes, Unit: unit}
 	return s, lossy(t, p.MTU, p.Link.Drop, p.Link.Burst), ""
 }
 

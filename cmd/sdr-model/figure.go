@@ -40,7 +40,8 @@ size, and against size, at the middle of the drop probabilities, each with its
 lower end, 1.00 to 1.05, enlarged.`,
 		Example: `  sdr-model figure all --out figures
   sdr-model figure --rate 10gbit --rtt 80ms --drop 1e-6..1e-2 --size 1GiB`,
-		Args: usage.Args(figureArgs(linkFlags)),
+		Args:      usage.Args(figureArgs(linkFlags)),
+		ValidArgs: append(figures.Names(), "all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := sim.check(); err != nil {
 				return err
@@ -82,6 +83,7 @@ lower end, 1.00 to 1.05, enlarged.`,
 	cmd.Flags().AddFlagSet(linkFlags)
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
 	sim.register(cmd, model.DefaultSamples)
+	usage.Offer(cmd, "fallback", fallbacks, 0)
 	return cmd
 }
 

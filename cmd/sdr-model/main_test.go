@@ -232,6 +232,8 @@ func TestCompare(t *testing.T) {
 	out, err = compareFile(t, point, "--tolerance", "0.5", "--wide")
 	require.EqualError(t, err, "1 of 1 point parted from the prediction")
 	require.Contains(t, out, "parts: avg -1.")
+	_, err = compareFile(t, strings.Replace(point, `"drop":0.001`, `"drop":0.001,"header_bytes":1`, 1), "--tolerance", "0.5")
+	require.NoError(t, err, "the file says what is counted")
 }
 
 func TestCompareSaysWhatItCannot(t *testing.T) {
@@ -433,6 +435,10 @@ func TestPlanFrom(t *testing.T) {
 	require.Equal(t, 4*units.KiB, first.ChunkBytes)
 	require.Equal(t, []any{units.MiB, 8 * units.MiB}, []any{first.SizeBytes, last.SizeBytes})
 	require.Equal(t, []any{0.001, 0.01}, []any{first.PacketDrop, last.PacketDrop})
+
+	objects, err = plan(strings.Replace(point, `"drop":0.001`, `"drop":0.001,"header_bytes":84`, 1))
+	require.NoError(t, err)
+	require.Equal(t, units.Rate(979_904_306), objects[0].RateBps, "4096 of 4180 bytes: IPv6")
 
 	objects, err = plan(point, "--rtt", "1ms", "--drop", "1e-4", "--burst", "1", "--size", "1MiB", "--chunk", "64KiB", "--rate", "1gbit")
 	require.NoError(t, err)

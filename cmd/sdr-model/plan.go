@@ -74,9 +74,8 @@ a time, up to the 512 MiB that reliability.Config.ParityPool allows by default.
 first size, and against size, at the middle of the drop probabilities.
 
 --from plans for the link of results of sdr-perf: the emulated one without the
-64 bytes of headers that its rate counts for each packet, or a real one by the
-share of packets that it lost; --rate and --rtt are needed then, nothing else
-knows them.`,
+headers that its rate counts for each packet, or a real one by the share of
+packets that it lost; --rate and --rtt are needed then, nothing else knows them.`,
 		Example: `  sdr-model plan --distance 3750km --size 128MiB,8GiB --drop 1e-6..1e-3
   sdr-model plan --rtt 25ms --rate 100gbit --chunk 4KiB --drop 1e-3 --json -
   sdr-model plan --rtt 80ms --rate 10gbit --chunk 4KiB --drop 1e-6..1e-2 \
@@ -98,8 +97,12 @@ knows them.`,
 	f.StringVar(&p.plot, "plot", "", "draw the link into this file: .svg, .png or .csv, the points")
 	p.register(cmd, model.DefaultSamples)
 	cmd.Flags().Lookup("samples").Usage += "; fewer by default where each has thousands of drops"
+	usage.Offer(cmd, "fallback", fallbacks, 0)
 	return cmd
 }
+
+// fallbacks are the values of --fallback.
+func fallbacks() []string { return []string{"missing", "whole"} }
 
 // registerLink registers the flags that describe a link, what it carries and the schemes.
 func (p *plan) registerLink(f *pflag.FlagSet) {
@@ -177,7 +180,7 @@ func (p *plan) validate(cmd *cobra.Command) error {
 		return usage.Errorf("--mtu %d: allowed are 1 byte and more", int64(p.mtu))
 	case p.chunk < p.mtu || p.chunk%p.mtu != 0:
 		return usage.Errorf("--chunk of %d bytes: allowed are multiples of --mtu, %d bytes", int64(p.chunk), int64(p.mtu))
-	case p.fallback != "missing" && p.fallback != "whole":
+	case !slices.Contains(fallbacks(), p.fallback):
 		return usage.Errorf("--fallback %q: allowed are missing and whole", p.fallback)
 	case p.plot != "" && !slices.Contains(figures.Endings, filepath.Ext(p.plot)):
 		return usage.Errorf("--plot %s: the ending says the format: %s", p.plot, strings.Join(figures.Endings, ", "))

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"io"
 	"slices"
 
@@ -83,7 +84,7 @@ func measured(p *result.Result) (l measuredLink, drop float64) {
 	if p.Link != nil {
 		l.rtt, l.burst, drop = p.Link.RTTNs, p.Link.Burst, p.Link.Drop
 		if p.MTU > 0 {
-			l.rate = withoutHeaders(p.Link.RateBps, p.MTU, ipv4Headers)
+			l.rate = withoutHeaders(p.Link.RateBps, p.MTU, headersOf(p.Link))
 		}
 		return l, drop
 	}
@@ -92,6 +93,9 @@ func measured(p *result.Result) (l measuredLink, drop float64) {
 	}
 	return l, drop
 }
+
+// headersOf is how many bytes of headers a link's rate counts for each packet.
+func headersOf(l *result.Link) units.Bytes { return cmp.Or(l.HeaderBytes, ipv4Headers) }
 
 // withoutHeaders is the rate of user data of a link whose rate counts headers.
 func withoutHeaders(rate units.Rate, mtu, headers units.Bytes) units.Rate {

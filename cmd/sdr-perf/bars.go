@@ -75,7 +75,7 @@ func (b *bars) misses(r *result.Result) (lines []string) {
 		}
 	}
 	text, c := units.FormatDuration, r.CompletionNs
-	miss(b.minGbps > 0, r.ThroughputGbps >= b.minGbps, "%.3f Gbit/s, at least %g asked for", r.ThroughputGbps, b.minGbps)
+	miss(b.minGbps > 0, r.ThroughputGbps >= b.minGbps, "%s Gbit/s, at least %g asked for", gbps(r.ThroughputGbps), b.minGbps)
 	miss(b.minRate > 0, r.MessageRate >= b.minRate, "%s transfers/s, at least %g asked for", threeDigits(r.MessageRate), b.minRate)
 	miss(b.maxAvg > 0, r.Iterations > 0 && c.Avg <= b.maxAvg, "average %s, at most %s asked for", text(c.Avg), text(b.maxAvg))
 	miss(b.maxP99 > 0 && c.P99 == 0, false, "%d transfers have no p99: measure %d or more", r.Iterations, leastP99)

@@ -43,8 +43,11 @@ func (l *local) runClient(ctx context.Context, p *params, host string, out *outp
 
 // withPort is HOST as it is dialled, and whether it has a port of its own. An address of IPv6 may be in brackets without one.
 func withPort(host string, port uint16) (addr string, own bool) {
-	if _, _, err := net.SplitHostPort(host); err == nil {
-		return host, true
+	if name, after, err := net.SplitHostPort(host); err == nil {
+		if after != "" {
+			return host, true
+		}
+		host = name // "HOST:", as of a variable that isn't set
 	}
 	if inner, ok := strings.CutPrefix(host, "["); ok && strings.HasSuffix(inner, "]") {
 		host = strings.TrimSuffix(inner, "]")
@@ -91,7 +94,9 @@ func (c *client) close() {
 
 // point measures one point and writes its result.
 func (c *client) point(ctx context.Context, t task, last bool) error {
+	said := usage.Saying(os.Stderr, func() string { return "sdr-perf: connecting to " + c.addr })
 	s, err := oob.Dial(ctx, c.addr, oob.Config{Timeout: c.Timeout})
+	said()
 	if err != nil {
 		return err
 	}

@@ -110,6 +110,7 @@ func newCommand(running *bool, start func(*call, *cobra.Command) error) *cobra.C
 	release.Register(c)
 	usage.Help(c)
 	usage.Filled(c)
+	usage.Completion(c)
 	return c
 }
 
@@ -175,6 +176,8 @@ func flagError(err error) error {
 	switch {
 	case err.Error() == "flag needs an argument: 's' in -s", strings.HasPrefix(err.Error(), `invalid argument "-`) && strings.Contains(err.Error(), `"-s, --size"`):
 		return fmt.Errorf("%w: -s SIZE is the size of a transfer; sdr-perf without a HOST is the server", err)
+	case err.Error() == "flag needs an argument: 'c' in -c":
+		return fmt.Errorf("%w: the HOST has no flag: sdr-perf HOST is the client", err)
 	case err.Error() == "flag needs an argument: --json":
 		return fmt.Errorf("%w: --json FILE, or --json - for stdout", err)
 	case errors.As(err, &value) && value.GetFlag().Name == "addr":

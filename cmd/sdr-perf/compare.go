@@ -142,11 +142,13 @@ type pointKey struct {
 	qps      int
 	both     bool
 	latency  bool
-	link     result.Link
+	link     result.Link // without HeaderBytes, which no option says: they follow from the addresses, and older files have none
 }
 
 func keyOf(r *result.Result) pointKey {
-	return pointKey{r.Reliability, r.SizeBytes, r.Inflight, r.QPs, r.Bidirectional, r.Latency, linkOf(r)}
+	l := linkOf(r)
+	l.HeaderBytes = 0
+	return pointKey{r.Reliability, r.SizeBytes, r.Inflight, r.QPs, r.Bidirectional, r.Latency, l}
 }
 
 func (k pointKey) String() string {
@@ -238,6 +240,9 @@ func (p pair) differs() (list []string) {
 	a, b := p.a, p.b
 	note("device", a.Device, b.Device)
 	note("MTU", a.MTU, b.MTU)
+	if x, y := linkOf(a).HeaderBytes, linkOf(b).HeaderBytes; x > 0 && y > 0 {
+		note("headers", x, y)
+	}
 	note("chunk", a.ChunkBytes, b.ChunkBytes)
 	note("unit", a.Chunks.UnitBytes, b.Chunks.UnitBytes)
 	note("channels", a.Channels, b.Channels)

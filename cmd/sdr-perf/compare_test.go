@@ -127,6 +127,23 @@ func TestCompareRefuses(t *testing.T) {
 	}
 }
 
+// TestCompareHeaders: what follows from the addresses is no other point, but is said, unless the file of an older release doesn't tell.
+func TestCompareHeaders(t *testing.T) {
+	with := func(headers units.Bytes) string {
+		r := drawn(1, 200, 1000, 0.1)
+		r.Link = &result.Link{RTTNs: units.Millisecond, HeaderBytes: headers}
+		return save(t, r)
+	}
+	for _, c := range []struct {
+		before, after units.Bytes
+		says          bool
+	}{{0, 64, false}, {64, 64, false}, {64, 84, true}} {
+		out, _, err := runCompare(with(c.before), with(c.after), "--json", "-")
+		require.NoError(t, err)
+		require.Equal(t, c.says, strings.Contains(out, "headers 64 B → 84 B"), out)
+	}
+}
+
 // TestRunInJSON: a result says when, where and by which call it was measured.
 func TestRunInJSON(t *testing.T) {
 	s, to := startServer(t)

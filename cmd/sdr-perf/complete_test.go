@@ -18,6 +18,11 @@ func TestCompletion(t *testing.T) {
 		"--congestion ":    "auto\nnone\nfixed\nbbr\nsearch\ndcqcn\nswift\n:4\n",
 		"--sweep ":         "channels\ndrop\ninflight\nrate\nrtt\nsize\nunit\n:6\n",
 		"--json ":          ":0\n",
+		"--rtt ":           ":4\n",
+		"--udp-port ":      "any\n:4\n",
+		"doctor ":          ":4\n",
+		"compare ":         ":0\n",
+		"--pc":             "--pcap\tcapture this end's packets to FILE; with --loopback the sender's\n:4\n",
 	} {
 		var out bytes.Buffer
 		c := newCommand(new(bool), nil)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"net"
 	"testing"
 	"time"
 
@@ -29,6 +30,16 @@ func meet(t *testing.T, c *oob.Conn, ours hello) error {
 		_, err = c.Recv(t.Context())
 	}
 	return err
+}
+
+// TestConnecting: who waits for a server that doesn't answer, as behind a firewall that drops, is told so.
+func TestConnecting(t *testing.T) {
+	l, err := net.Listen("tcp", own(1)+":0")
+	require.NoError(t, err)
+	defer l.Close()
+	client := start(t, "--timeout", "3", l.Addr().String())
+	client.ends(t, 20*time.Second, exitFailure)
+	require.Contains(t, client.errors(), "sdr-perf: connecting to "+l.Addr().String()+", 2s so far\n")
 }
 
 // TestWhyNotConnected: an end that can't connect tells the other why, whose error is that.

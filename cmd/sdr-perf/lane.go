@@ -157,6 +157,7 @@ func (l *lane) send(ctx, asked context.Context, limit func(n int, spent units.Du
 		ended++
 		f.ended = time.Now()
 		f.times.add(t.Elapsed()) // it may have ended before one that was begun earlier
+		l.pt.ended.Add(1)
 	}
 }
 

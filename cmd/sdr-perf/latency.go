@@ -29,6 +29,7 @@ func (l *lane) ping(ctx, asked context.Context, limit func(n int, spent units.Du
 		}
 		f.ended = time.Now()
 		f.times.add(f.ended.Sub(begun))
+		l.pt.ended.Add(1)
 		if err := l.take(reply, false); err != nil {
 			return f, err
 		}

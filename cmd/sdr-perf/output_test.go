@@ -18,25 +18,54 @@ import (
 // TestNothingMeasured: a run that measures nothing says why, and leaves the results of the one before as they are.
 func TestNothingMeasured(t *testing.T) {
 	dir := t.TempDir()
-	for _, more := range [][]string{
-		{"-p", freePort(t, own(1)), own(1)},
-		{"--loopback", "--addr", own(0), "--pcap", filepath.Join(dir, "none", "x")},
+	for _, c := range []struct {
+		args   []string
+		files  []string
+		status int
+	}{
+		{[]string{"-p", freePort(t, own(1)), own(1)}, []string{"json", "csv", "plot", "pcap"}, exitFailure},
+		{[]string{"--loopback", "--addr", own(0), "--pcap", filepath.Join(dir, "none", "x")}, []string{"json", "csv", "plot"}, exitUsage},
 	} {
-		args := append(more, "-s", "1KiB,2KiB")
-		for _, file := range []string{"json", "csv", "plot"} {
+		args := append(c.args, "-s", "1KiB,2KiB")
+		for _, file := range c.files {
 			name := filepath.Join(dir, file+".svg")
 			require.NoError(t, os.WriteFile(name, []byte("what the last run measured"), 0o644))
 			args = append(args, "--"+file, name)
 		}
 		p := start(t, args...)
-		p.ends(t, 20*time.Second, exitFailure)
+		p.ends(t, 20*time.Second, c.status)
 		require.Equal(t, 1, strings.Count(p.errors(), "\n"), "an error is one line:\n%s", p.errors())
-		for _, file := range []string{"json", "csv", "plot"} {
+		for _, file := range c.files {
 			b, err := os.ReadFile(filepath.Join(dir, file+".svg"))
 			require.NoError(t, err)
 			require.Equal(t, "what the last run measured", string(b), file)
 		}
 	}
+}
+
+// TestCaptureBegins: a capture begins with the first packet; of one without nothing is left that wasn't there.
+func TestCaptureBegins(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "x.pcap")
+	c, err := newCapture(name)
+	require.NoError(t, err)
+	require.NoError(t, c.close())
+	require.NoFileExists(t, name)
+	require.NoError(t, os.WriteFile(name, make([]byte, 1000), 0o644))
+	for _, packets := range []bool{false, true} {
+		c, err = newCapture(name)
+		require.NoError(t, err)
+		if packets {
+			c.wire().Outbound(nil)
+			c.wire().Inbound(nil)
+		}
+		require.NoError(t, c.close())
+		b, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.Len(t, b, map[bool]int{false: 1000, true: 24}[packets], "the header of pcap")
+	}
+	_, err = newCapture(filepath.Dir(name))
+	require.ErrorContains(t, err, "--pcap: open ")
+	require.True(t, isUsage(err))
 }
 
 // TestFullDisk: what can't be printed is no success, and no mistake in the call.

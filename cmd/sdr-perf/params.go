@@ -94,7 +94,7 @@ func (p *params) register(f *pflag.FlagSet) {
 	f.Var((*units.DurationValue)(&p.Link.RTT), "rtt", "emulated link: round-trip time")
 	f.Var((*units.DurationValue)(&p.Link.Jitter), "jitter", "emulated link: `time` by up to which each packet takes longer, at random; no packet overtakes another of its channel")
 	f.Var(&p.Link.Rate, "rate", "emulated link: rate, headers included; without --congestion sending is paced to it")
-	f.Var(&p.Link.Paths, "paths", "emulated link: instead of --rate, the rate of each path that channels take in turn, and when it\ndies, counted from each point's beginning: 100mbit,100mbit,10mbit,100mbit@2s; sending is paced to their sum")
+	f.Var(&p.Link.Paths, "paths", "emulated link: instead of --rate, the rate of each path that channels take in turn, and when it dies, counted from each point's beginning: 100mbit,100mbit,10mbit,100mbit@2s; sending is paced to their sum")
 	f.Var(&p.Link.Queue, "queue", "emulated link: bytes that may wait for it before packets are dropped (default: the sender is held back)")
 	f.Var(&p.Link.MarkAbove, "mark-above", "emulated link: bytes that wait for it from which on packets are marked (ECN); give --ecn, too, at both ends")
 	f.Var(probability{&p.Link.Drop}, "drop", "emulated link: probability that a packet is lost, data and control alike")

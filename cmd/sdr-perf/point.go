@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/congestion"
@@ -33,6 +34,7 @@ type point struct {
 	cpu    cpuMeter
 	stall  stall
 	course course
+	ended  atomic.Int64 // transfers that this end has sent since counting began, for the meter
 	// counting says that transfers count, of which arrived have come where they don't overlap; receiver only.
 	counting bool
 	arrived  int

@@ -47,7 +47,7 @@ func (pt *point) result(m *measurement, verified *bool) *result.Result {
 	if l := pt.Link; l.emulated() {
 		r.Link = &result.Link{
 			RTTNs: l.RTT, JitterNs: l.Jitter, RateBps: l.total(), Drop: l.Drop, Burst: max(l.Burst, 1), Reorder: l.Reorder, Duplicate: l.Duplicate, QueueBytes: l.Queue,
-			MarkAboveBytes: l.MarkAbove,
+			MarkAboveBytes: l.MarkAbove, HeaderBytes: pt.end.dev.Caps().HeaderBytes,
 		}
 		ideal := pt.ideal(m.times.n)
 		if pt.watchesStalls() {

@@ -99,6 +99,7 @@ func (pt *point) send(ctx context.Context) (*measurement, error) {
 			warming += took
 		} else {
 			r.times.add(took)
+			pt.ended.Add(1)
 			if pt.watchesStalls() {
 				r.carry += pt.Link.Paths.carry(pt.size, begun) + pt.Link.RTT
 			}
@@ -174,11 +175,12 @@ type standing struct {
 // standing tells what the other end has acknowledged, of transfers that are under way, too: one may take minutes.
 func (pt *point) standing() standing {
 	passed, before, counting := pt.course.standing() // before the counters, which only grow
-	return pt.standingAt(pt.size, arrived(pt.stats()), before, passed, counting)
+	return pt.standingAt(pt.size, arrived(pt.stats()), before, pt.ended.Load(), passed, counting)
 }
 
-// standingAt is standing when so much has arrived, of it before counting began, if it has, and passed since then.
-func (p *params) standingAt(size, arrived, before units.Bytes, passed units.Duration, counting bool) standing {
+// standingAt is standing when so much has arrived, of it before counting began, if it has, and so many transfers have ended and so much time
+// has passed since then.
+func (p *params) standingAt(size, arrived, before units.Bytes, ended int64, passed units.Duration, counting bool) standing {
 	s := standing{warming: !counting && p.Warmup != 0, arrived: arrived}
 	if !counting {
 		return s
@@ -188,6 +190,9 @@ func (p *params) standingAt(size, arrived, before units.Bytes, passed units.Dura
 		transfers, byTime = max(leastIters, p.Inflight), float64(passed)/float64(p.Duration)
 	}
 	bySize := float64(arrived-before) / float64(max(1, size)*units.Bytes(transfers*p.QPs))
+	if size == 0 { // nothing arrives of those that are empty
+		bySize = float64(ended) / float64(transfers*p.QPs)
+	}
 	s.part = min(byTime, bySize, 1)
 	return s
 }

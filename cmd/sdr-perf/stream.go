@@ -140,6 +140,7 @@ func (pt *point) beginPhase(ctx context.Context, phase op) error {
 			l.warmed = l.received
 		}
 		if pt.end.end == sending {
+			pt.ended.Store(0) // what warmed up has ended
 			pt.course.begin(pt.end.local.interval, pt.stats)
 			pt.course.resume()
 		}

@@ -29,7 +29,7 @@ var (
 	columnP99    = column{"p99", 8, func(r *result.Result) string { return knownTime(r.CompletionNs.P99) }}
 	columnP999   = column{"p99.9", 8, func(r *result.Result) string { return knownTime(r.CompletionNs.P999) }}
 	columnIdeal  = column{"T/ideal", 7, func(r *result.Result) string { return ratio(r.TOverIdeal) }}
-	columnGbps   = column{"Gbit/s", 7, func(r *result.Result) string { return fmt.Sprintf("%.3f", r.ThroughputGbps) }}
+	columnGbps   = column{"Gbit/s", 7, func(r *result.Result) string { return gbps(r.ThroughputGbps) }}
 	columnRate   = column{"msg/s", 7, func(r *result.Result) string { return threeDigits(r.MessageRate) }}
 	columnLost   = column{"lost", 6, func(r *result.Result) string { return ofSent(lostPackets(&r.Packets), r.Packets.Sent) }}
 	columnStall  = column{"stall", 7, func(r *result.Result) string { return stallText(r.LongestStallNs) }}
@@ -162,7 +162,21 @@ func foundText(r *result.Result) string {
 	if r.Congestion.MeanRateBps == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%.3f", float64(r.Congestion.MeanRateBps)/1e9)
+	return gbps(float64(r.Congestion.MeanRateBps) / 1e9)
+}
+
+// gbps is a rate in Gbit/s to the Mbit/s, and one of less than ten of them with three digits: 0.865, 0.00123 or 5.68e-6.
+func gbps(v float64) string {
+	switch {
+	case v == 0:
+		return "0"
+	case v >= 0.00995:
+		return fmt.Sprintf("%.3f", v)
+	case v >= 0.000995:
+		return fmt.Sprintf("%.5f", v)
+	}
+	mantissa, exponent, _ := strings.Cut(fmt.Sprintf("%.2e", v), "e-")
+	return mantissa + "e-" + strings.TrimLeft(exponent, "0")
 }
 
 // knownTime leaves out what so few transfers, or a scheme, don't have: no time is 0.

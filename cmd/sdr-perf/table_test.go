@@ -106,6 +106,18 @@ func TestSweptColumnFits(t *testing.T) {
 	}
 }
 
+// TestSlowRates: what small messages carry over a long link says something, and fits its column.
+func TestSlowRates(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0", 123.4567: "123.457", 0.8649: "0.865", 0.0864: "0.086", 0.00995: "0.010", 0.00994: "0.00994", 0.000995: "0.00100", 1.8234e-5: "1.82e-5", 9.999e-6: "1.00e-5", 3.2e-10: "3.20e-10",
+	} {
+		require.Equal(t, want, gbps(v))
+		require.LessOrEqual(t, len(want), 8)
+	}
+	require.Equal(t, "1.82e-5", columnGbps.text(&result.Result{ThroughputGbps: 1.8234e-5}))
+	require.Equal(t, "1.82e-5", foundText(&result.Result{Congestion: result.Congestion{MeanRateBps: 18_234}}))
+}
+
 // TestUnknownIsNoZero: of a point whose other end has gone nothing is told as if it had been counted.
 func TestUnknownIsNoZero(t *testing.T) {
 	r := sampleResults()[2]

@@ -134,7 +134,7 @@ func flags(t *testing.T, args ...string) (*pflag.FlagSet, *params) {
 
 func TestWithPort(t *testing.T) {
 	for host, want := range map[string]string{
-		"a": "a:7", "a:9": "a:9", "127.0.0.1": "127.0.0.1:7", "::1": "[::1]:7", "[::1]": "[::1]:7", "[::1]:9": "[::1]:9",
+		"a": "a:7", "a:9": "a:9", "a:": "a:7", "[::1]:": "[::1]:7", "127.0.0.1": "127.0.0.1:7", "::1": "[::1]:7", "[::1]": "[::1]:7", "[::1]:9": "[::1]:9",
 		"2001:db8:1:2:3:4:5:6": "[2001:db8:1:2:3:4:5:6]:7", "[fe80::1%eth0]": "[fe80::1%eth0]:7",
 	} {
 		addr, own := withPort(host, 7)
@@ -259,8 +259,13 @@ func TestStanding(t *testing.T) {
 	} {
 		p := defaultParams()
 		p.Warmup, p.Iters = c.warmup, c.iters
-		require.Equal(t, standing{c.warms, c.part, c.arrived}, p.standingAt(100, c.arrived, c.before, c.passed, c.counting), "%+v", c)
+		require.Equal(t, standing{c.warms, c.part, c.arrived}, p.standingAt(100, c.arrived, c.before, 0, c.passed, c.counting), "%+v", c)
 	}
+	empty := defaultParams()
+	empty.QPs = 2
+	require.Equal(t, 0.2, empty.standingAt(0, 0, 0, 5000, units.Second, true).part, "of five seconds, although no byte arrives")
+	empty.Iters = 4
+	require.Equal(t, 0.75, empty.standingAt(0, 0, 0, 6, units.Second, true).part, "of four on each of two connections")
 }
 
 // TestConnectionsShareTheLine: of a line each of several connections is told its part, also one whose control begins at what it is told:

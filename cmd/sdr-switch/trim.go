@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -123,6 +124,9 @@ func newTrim() *cobra.Command {
 	f.BoolVar(&e.wide, "wide", false, "show all columns, more than 80 characters")
 	f.BoolVar(&e.inner, "inner", false, "")
 	_ = f.MarkHidden("inner")
+	usage.Offer(c, "switch", func() []string { return strings.Split(kindNames(), ",") }, cobra.ShellCompDirectiveNoSpace)
+	usage.Offer(c, "scheme", schemes.Names, 0)
+	usage.Offer(c, "congestion", congestion.Names, 0)
 	return c
 }
 

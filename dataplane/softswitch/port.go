@@ -76,9 +76,9 @@ type Counters struct {
 	HeaderOnly uint64 `json:"header_only"`
 	Dropped    uint64 `json:"dropped"`
 	HeaderLost uint64 `json:"header_lost"`
-	TooLong    uint64 `json:"too_long"`
-	// Marked left with a mark of congestion.
-	Marked uint64 `json:"marked"`
+	TooLong    uint64 `json:"too_long,omitempty"`
+	// Marked left with a mark of congestion. JSON has these two where there are any: most switches neither mark nor meet such frames.
+	Marked uint64 `json:"marked,omitempty"`
 	// Longest is the most bytes of data that waited.
 	Longest units.Bytes `json:"longest"`
 }

@@ -33,4 +33,10 @@ func TestOtherSystems(t *testing.T) {
 		require.NoError(t, err, out)
 		require.Equal(t, 4, strings.Count(out, "/internal/platform "), "%s: %s", system, out)
 	}
+	// What knows nothing of the system counts in ints of 64 bits.
+	for _, system := range []string{"linux/386", "linux/arm", "linux/mips", "linux/mipsle"} {
+		out, err := run(system, "list", "-f", "{{.ImportPath}} {{.Deps}}", "../../fabric/workload", "../../reliability/adaptive")
+		require.NoError(t, err, out)
+		require.Equal(t, 2, strings.Count(out, "/internal/platform "), "%s: %s", system, out)
+	}
 }

@@ -112,7 +112,8 @@ type Link struct {
 	QueueBytes units.Bytes    `json:"queue_bytes"`
 	// MarkAboveBytes is how much must wait for packets to be marked; 0: none is.
 	MarkAboveBytes units.Bytes `json:"mark_above_bytes"`
-	// HeaderBytes are counted with each packet, and in the ideal (test/grid).
+	// HeaderBytes are counted with each packet of data: those of IPv6 are more than those of IPv4. test/grid counts them in the
+	// ideal, too. 0: nobody said.
 	HeaderBytes units.Bytes `json:"header_bytes,omitempty"`
 }
 

@@ -81,5 +81,6 @@ func Root(name, short string, sub ...*cobra.Command) *cobra.Command {
 	Register(root)
 	usage.Help(root)
 	usage.Filled(root)
+	usage.Completion(root)
 	return root
 }
