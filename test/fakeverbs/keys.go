@@ -104,7 +104,7 @@ func (c *context) regMR(r *request) unix.Errno {
 		return unix.EOPNOTSUPP
 	case rights&(remoteWrite|remoteAtomic) != 0 && rights&localWrite == 0:
 		return unix.EINVAL
-	case start%4096 != iova%4096 || length == 0:
+	case start%machinePage != iova%machinePage || length == 0:
 		return unix.EINVAL
 	case c.mem.Read(start, make([]byte, 1)) != nil || c.mem.Read(start+length-1, make([]byte, 1)) != nil:
 		return unix.EFAULT
@@ -130,7 +130,7 @@ func (c *context) regDmabuf(r *request) unix.Errno {
 	if r.find(5).size() != 4 { // UVERBS_ATTR_TYPE(u32), unlike a file of the device's own
 		return unix.EINVAL
 	}
-	if length == 0 || offset%4096 != iova%4096 || rights&(remoteWrite|remoteAtomic) != 0 && rights&localWrite == 0 {
+	if length == 0 || offset%machinePage != iova%machinePage || rights&(remoteWrite|remoteAtomic) != 0 && rights&localWrite == 0 {
 		return unix.EINVAL
 	}
 	file, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/%d", r.mem.PID, r.u32(5)), os.O_RDWR, 0)

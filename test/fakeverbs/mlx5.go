@@ -30,14 +30,11 @@ const (
 // maxUARs is the limit of the device file: its first page is no UAR, the others are, as far as they were allocated.
 const maxUARs = 1 << 10
 
-// uarSize is what is mapped of a UAR: a page of the machine's, which an adapter divides where that is a larger one than its own of 4096 bytes.
-var uarSize = unix.Getpagesize()
-
 // Objects of mlx5_user_ioctl_cmds.h.
 const objDEVX, objDEVXObject, objUMEM, objUAR = 0x1000, 0x1001, 0x1002, 0x1008
 
 var mlx5Identity = identity{id: 1, abi: mlx5ABI, vendor: vendorOUI, part: pciDevice, firmware: fwVersion, caps: deviceCaps, atomics: atomicHCA,
-	nullKey: dumpFillKey, file: (1 + maxUARs) * uarSize, methods: map[methodID]method{
+	nullKey: dumpFillKey, file: (1 + maxUARs) * pageSize, methods: map[methodID]method{
 		{objUAR, 0x1000}:        {[]uint16{0x1000, 0x1001, 0x1002, 0x1003, 0x1004}, (*context).allocUAR},
 		{objUAR, 0x1001}:        {[]uint16{0x1000}, destroyer[*uar](0x1000)},
 		{objDEVX, 0x1000}:       {[]uint16{0x1000, 0x1001}, (*context).devxOther},
@@ -163,8 +160,8 @@ func (c *context) allocUAR(r *request) unix.Errno {
 			c.uars[page] = u
 			c.device.listed = false
 			r.made(0x1000, c.add(u))
-			r.out64(0x1002, uint64(page)*uint64(uarSize))
-			r.out32(0x1003, uint32(uarSize))
+			r.out64(0x1002, uint64(page)*uint64(pageSize))
+			r.out32(0x1003, uint32(pageSize))
 			r.out32(0x1004, page)
 			return 0
 		}

@@ -13,9 +13,6 @@ type rxe struct{}
 // ringSpace is the size of a context's file; its first page is no ring's, so that no offset of one is 0.
 const ringSpace = 1 << 30
 
-// ringPage is what rings begin at a multiple of: a page of the machine's.
-var ringPage = unix.Getpagesize()
-
 var rxeIdentity = identity{id: 14, abi: 2, vendor: 0xffffff, atomics: atomicHCA, file: ringSpace}
 
 func (rxe) identity() *identity { return &rxeIdentity }

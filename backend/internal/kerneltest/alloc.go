@@ -49,6 +49,13 @@ func NoAllocation(t testing.TB, open Opener) {
 		poll(b, received, batch)
 	}
 	round() // registers the source
-	// The look at the device once a second opens a file.
-	require.Less(t, testing.AllocsPerRun(200, round), 1.0)
+	// The look at the device once a second opens a file. Where rounds are slow, as in an emulated VM, many have one.
+	const rounds = 100
+	without := 0
+	for range rounds {
+		if testing.AllocsPerRun(1, round) == 0 {
+			without++
+		}
+	}
+	require.Greater(t, without, rounds/2)
 }

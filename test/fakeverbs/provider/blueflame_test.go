@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/test/fakeverbs"
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
@@ -67,6 +68,18 @@ func TestBlueFlame(t *testing.T) {
 	}
 }
 
+// pageSize is that of the pages that devices show.
+func pageSize(t *testing.T) int {
+	t.Helper()
+	set := os.Getenv(fakeverbs.PageEnv)
+	if set == "" {
+		return os.Getpagesize()
+	}
+	n, err := strconv.Atoi(set)
+	require.NoError(t, err)
+	return n
+}
+
 // pagesMapped is how many pages of devA are mapped.
 func pagesMapped(t *testing.T) (n int) {
 	t.Helper()
@@ -77,7 +90,7 @@ func pagesMapped(t *testing.T) (n int) {
 			var from, to int
 			_, err := fmt.Sscanf(line, "%x-%x", &from, &to)
 			require.NoError(t, err)
-			n += (to - from) / os.Getpagesize()
+			n += (to - from) / pageSize(t)
 		}
 	}
 	return n
