@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -26,11 +27,19 @@ const probeLimit = 20 * time.Second
 // holds until the host reboots.
 func chooseAccel(ctx context.Context, c *config, p *prepared) (qemu.Accel, error) {
 	switch c.accel {
-	case "kvm", "tcg", "count":
+	case "tcg", "count":
 		return qemu.Accel(c.accel), nil
-	case "auto":
+	case "kvm", "auto":
 	default:
 		return "", fmt.Errorf("-accel %s: it must be auto, kvm, tcg or count", c.accel)
+	}
+	switch foreign := p.kernel.Arch != runtime.GOARCH; {
+	case foreign && c.accel == "kvm":
+		return "", fmt.Errorf("-accel kvm: kernel %s is for %s, this host is %s", c.kernel, p.kernel.Arch, runtime.GOARCH)
+	case foreign:
+		return qemu.TCG, nil
+	case c.accel == "kvm":
+		return qemu.KVM, nil
 	}
 	if unix.Access("/dev/kvm", unix.R_OK|unix.W_OK) != nil {
 		return qemu.TCG, nil

@@ -86,7 +86,7 @@ func bootOnce(ctx context.Context, c *config, p *prepared, b bootJobs) (int, err
 	status, ended := 0, 0
 	var failed error
 	m := qemu.Machine{
-		Kernel: p.kernel.Image, Initrd: initrd, Accel: p.accel, MemoryMiB: c.memory, CPUs: c.cpus,
+		Arch: p.kernel.Arch, Kernel: p.kernel.Image, Initrd: initrd, Accel: p.accel, MemoryMiB: c.memory, CPUs: c.cpus,
 		Output: b.out(), Cable: b.cable, MAC: b.mac,
 		Event: func(e vmjob.Event) {
 			switch e.Kind {
@@ -135,7 +135,7 @@ func writeInitrd(path string, p *prepared, b bootJobs) error {
 	if err != nil {
 		return err
 	}
-	a := initramfs.NewWriter(f)
+	a := initramfs.NewWriter(f, p.kernel.Arch)
 	a.CharDevice("/dev/console", 5, 1)
 	a.CopyFile("/init", p.init)
 	a.File(vmjob.ManifestPath, 0o644, manifest)

@@ -9,8 +9,8 @@
 //	go test -exec "go run github.com/sdr-rdma/go-sdr/test/vm" ./verbs
 //	go run ./test/vm -suite short
 //
-// Its limits: x86-64 hosts with apt; one VM, with both ends of a veth pair and an rxe device on
-// each, or for suite pair two VMs with a cable. See -help.
+// With -kernel 6.12-16k the VM is one of arm64 whose pages have 16 KiB, emulated. Its limits: x86-64 hosts with apt; one VM, with both
+// ends of a veth pair and an rxe device on each, or for suite pair two VMs with a cable. See -help.
 package main
 
 import (
@@ -36,6 +36,11 @@ const usage = `Runs programs in a VM whose Debian kernel has Soft-RoCE: devices 
   go run ./test/vm [flags] -suite pair               the same in two VMs, with a cable between their rxe0
   go test -exec "go run github.com/sdr-rdma/go-sdr/test/vm" PACKAGE
                                                      run the tests of any package (set CGO_ENABLED=0)
+
+A kernel of arm64 wants programs that were built for it; go test -exec then needs a built vm, since GOARCH holds for go run, too:
+
+  go build -o /tmp/vm ./test/vm
+  CGO_ENABLED=0 GOARCH=arm64 go test -exec "/tmp/vm -kernel 6.12-16k" PACKAGE
 
 The program is copied into the VM with the shared libraries it needs, and with the folder testdata
 when the current one has it. Variables that start with SDR_, GODEBUG and GOTRACEBACK go along.
@@ -125,7 +130,7 @@ func parse(args []string) (*config, []string, error) {
 		fmt.Fprint(f.Output(), usage)
 		f.PrintDefaults()
 	}
-	f.StringVar(&c.kernel, "kernel", "6.1", "kernel `line`: "+strings.Join(kernel.Lines(), " or "))
+	f.StringVar(&c.kernel, "kernel", "6.1", "kernel `line`: "+strings.Join(kernel.Lines(), " or ")+"; or the path of an image of yours, Image or vmlinux, with all drivers built in")
 	f.StringVar(&c.accel, "accel", "auto", "`mode` of the emulator: kvm, tcg, count (the guest's clock counts instructions), or auto, which takes kvm when a probe shows that it works")
 	f.StringVar(&c.suite, "suite", "", "run a `suite` of tests instead of a program: "+strings.Join(suiteNames(), " or "))
 	f.StringVar(&c.run, "run", "", "with -suite: only the tests that match this `regexp`")

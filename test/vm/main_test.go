@@ -54,7 +54,7 @@ func TestMistakes(t *testing.T) {
 }
 
 func TestSuites(t *testing.T) {
-	short, full := selectEntries("short", ""), selectEntries("full", "")
+	short, full := selectEntries(shortSuite, ""), selectEntries(fullSuite, "")
 	assert.Less(t, len(short), len(full))
 	smoke := selectEntries(smokeSuite, "")
 	assert.Less(t, len(smoke), len(short))
@@ -100,7 +100,7 @@ func TestChosenTestsExist(t *testing.T) {
 
 // TestRunChoosesTests: -run holds for every package of a suite, whatever that runs by itself, and leaves out what is no test.
 func TestRunChoosesTests(t *testing.T) {
-	for _, name := range []string{"short", "full", smokeSuite, pairSuite, raceSuite} {
+	for _, name := range []string{shortSuite, fullSuite, smokeSuite, pairSuite, raceSuite} {
 		for _, e := range selectEntries(name, "") {
 			own := e.flags(&config{suite: name})
 			if e.run == "" {
@@ -182,6 +182,12 @@ func TestAccelFlag(t *testing.T) {
 	got, err := chooseAccel(context.Background(), &config{accel: "tcg"}, nil)
 	require.NoError(t, err)
 	assert.Equal(t, qemu.TCG, got)
+	foreign := &prepared{kernel: &kernel.Kernel{Arch: kernel.ARM64}}
+	got, err = chooseAccel(context.Background(), &config{accel: "auto"}, foreign)
+	require.NoError(t, err)
+	assert.Equal(t, qemu.TCG, got)
+	_, err = chooseAccel(context.Background(), &config{accel: "kvm", kernel: "6.12-16k"}, foreign)
+	assert.EqualError(t, err, "-accel kvm: kernel 6.12-16k is for arm64, this host is amd64")
 }
 
 // TestKernelThatDiesEarly: a VM that goes down before its init has said anything is started again, twice; one whose jobs have begun is not.
@@ -189,11 +195,11 @@ func TestKernelThatDiesEarly(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	starts := filepath.Join(dir, "starts")
-	p := &prepared{kernel: &kernel.Kernel{}, init: "/bin/true", accel: qemu.TCG}
+	p := &prepared{kernel: &kernel.Kernel{Arch: kernel.AMD64}, init: "/bin/true", accel: qemu.TCG}
 	for says, want := range map[string]int{"": mostBoots, `{"kind":"booted"}`: 1} {
 		// The third serial port, which events come from, is descriptor 5.
 		script := "#!/bin/sh\necho >> " + starts + "\necho '" + says + "' >&5\n"
-		require.NoError(t, os.WriteFile(filepath.Join(dir, qemu.Program), []byte(script), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, qemu.Program(kernel.AMD64)), []byte(script), 0o755))
 		var died *qemu.CrashError
 		_, err := boot(context.Background(), &config{accel: "tcg"}, p, bootJobs{limit: time.Minute})
 		require.ErrorAs(t, err, &died)

@@ -36,9 +36,6 @@ func prepare(ctx context.Context, c *config) (*prepared, error) {
 	if runtime.GOARCH != "amd64" {
 		return nil, fmt.Errorf("the VM's kernel is for amd64, this host is %s", runtime.GOARCH)
 	}
-	if err := qemu.Installed(); err != nil {
-		return nil, err
-	}
 	unlock, err := lockCache(c.cache)
 	if err != nil {
 		return nil, err
@@ -50,20 +47,23 @@ func prepare(ctx context.Context, c *config) (*prepared, error) {
 		}
 	}
 	p := &prepared{}
-	open := func(suites []string) func() (*debian.Archive, error) {
+	open := func(arch string, suites []string) func() (*debian.Archive, error) {
 		return func() (*debian.Archive, error) {
 			progress("asking the Debian archive for " + strings.Join(suites, ", "))
-			return debian.Open(ctx, filepath.Join(c.cache, "apt-"+suites[0]), c.mirror, suites)
+			return debian.Open(ctx, filepath.Join(c.cache, "apt-"+arch+"-"+suites[0]), c.mirror, arch, suites)
 		}
 	}
-	if p.kernel, err = kernel.Prepare(ctx, c.cache, c.kernel, open(kernel.Suites(c.kernel)), progress); err != nil {
+	if p.kernel, err = kernel.Prepare(ctx, c.cache, c.kernel, open(kernel.Source(c.kernel)), progress); err != nil {
 		return nil, err
 	}
-	if p.sysroot, err = unpackPackages(ctx, c, open(debian.Bookworm)); err != nil {
+	if err := qemu.Installed(p.kernel.Arch); err != nil {
 		return nil, err
 	}
-	p.init = filepath.Join(c.cache, "init")
-	if err := goBuild(ctx, p.init, guestPackage); err != nil {
+	if p.sysroot, err = unpackPackages(ctx, c, p.kernel.Arch, open(p.kernel.Arch, debian.Bookworm)); err != nil {
+		return nil, err
+	}
+	p.init = filepath.Join(c.cache, "init-"+p.kernel.Arch)
+	if err := p.goBuild(ctx, p.init, guestPackage); err != nil {
 		return nil, err
 	}
 	p.accel, err = chooseAccel(ctx, c, p)
@@ -102,13 +102,13 @@ func dropCache(dir string) error {
 }
 
 // unpackPackages returns the folder with the files of c.packages, unpacked once per set.
-func unpackPackages(ctx context.Context, c *config, open func() (*debian.Archive, error)) (string, error) {
+func unpackPackages(ctx context.Context, c *config, arch string, open func() (*debian.Archive, error)) (string, error) {
 	if len(c.packages) == 0 {
 		return "", nil
 	}
 	names := slices.Sorted(slices.Values(c.packages))
 	sum := sha256.Sum256([]byte(strings.Join(names, " ")))
-	dir := filepath.Join(c.cache, fmt.Sprintf("packages-%x", sum[:4]))
+	dir := filepath.Join(c.cache, fmt.Sprintf("packages-%s-%x", arch, sum[:4]))
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
@@ -128,12 +128,12 @@ func unpackPackages(ctx context.Context, c *config, open func() (*debian.Archive
 }
 
 // goBuild builds a static program for the VM.
-func goBuild(ctx context.Context, out, pkg string) error {
-	return goTool(ctx, "build", "-o", out, pkg)
+func (p *prepared) goBuild(ctx context.Context, out, pkg string) error {
+	return p.goTool(ctx, "build", "-o", out, pkg)
 }
 
-func goTool(ctx context.Context, args ...string) error {
-	return tool(ctx, []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOFLAGS="}, "go", args...)
+func (p *prepared) goTool(ctx context.Context, args ...string) error {
+	return tool(ctx, []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + p.kernel.Arch, "GOFLAGS="}, "go", args...)
 }
 
 // tool runs a program of the host and puts what it printed into the error.

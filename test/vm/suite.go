@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"github.com/sdr-rdma/go-sdr/test/vm/internal/initramfs"
+	"github.com/sdr-rdma/go-sdr/test/vm/internal/kernel"
 	"github.com/sdr-rdma/go-sdr/test/vm/internal/vmjob"
 )
 
@@ -86,8 +87,12 @@ var suite = []suiteEntry{
 }
 
 func suiteNames() []string {
-	return []string{"short", "full", smokeSuite, benchSuite, pairSuite, raceSuite}
+	return []string{shortSuite, fullSuite, smokeSuite, benchSuite, pairSuite, raceSuite}
 }
+
+// shortSuite is what CI runs: all entries but those that are full or of a pair, each with -test.short. fullSuite has all but those of a pair,
+// without it and with more time.
+const shortSuite, fullSuite = "short", "full"
 
 // raceSuite runs tests under the race detector, whose programs need cgo and so a C compiler here, and the host's C library in the VM.
 const raceSuite = "race"
@@ -122,6 +127,9 @@ func runSuite(ctx context.Context, c *config) error {
 	p, err := prepare(ctx, c)
 	if err != nil {
 		return err
+	}
+	if c.suite == raceSuite && p.kernel.Arch != kernel.AMD64 {
+		return fmt.Errorf("suite %s is for kernels of amd64, %s is for %s", raceSuite, c.kernel, p.kernel.Arch)
 	}
 	dir, err := os.MkdirTemp("", "go-sdr-suite-")
 	if err != nil {
@@ -167,7 +175,7 @@ func (e *suiteEntry) belongs(suite string) bool {
 		return e.race != ""
 	case benchSuite:
 		return e.bench
-	case "full":
+	case fullSuite:
 		return !e.pair
 	}
 	return !e.pair && !e.full
@@ -175,7 +183,7 @@ func (e *suiteEntry) belongs(suite string) bool {
 
 // limit is how long the entry may take by the guest's clock, in seconds.
 func (e *suiteEntry) limit(suite string) int {
-	if suite == "full" {
+	if suite == fullSuite {
 		return clockError * e.limitSeconds * fullFactor
 	}
 	return clockError * e.limitSeconds
@@ -235,7 +243,7 @@ func (b *suiteBuild) add(ctx context.Context, e suiteEntry) error {
 func (e *suiteEntry) flags(c *config) []string {
 	// A test that hangs is to print its goroutines before the job's own limit kills it.
 	f := []string{"-test.v", fmt.Sprintf("-test.timeout=%ds", e.limit(c.suite)-10)}
-	if c.suite != "full" {
+	if c.suite != fullSuite {
 		f = append(f, "-test.short")
 	}
 	if run := cmp.Or(c.run, e.run); run != "" {
@@ -247,7 +255,7 @@ func (e *suiteEntry) flags(c *config) []string {
 // binary has the go command build a binary into a folder of the cache, where that leaves alone what is as it would be, and
 // returns the path of a copy: another run may build its own there meanwhile.
 func (b *suiteBuild) binary(name string, build func(out string) error) (string, error) {
-	dir := filepath.Join(b.config.cache, "built-"+b.config.suite)
+	dir := filepath.Join(b.config.cache, "built-"+b.config.suite+"-"+b.prepared.kernel.Arch)
 	unlock, err := lockCache(dir)
 	if err != nil {
 		return "", err
@@ -268,7 +276,7 @@ func (b *suiteBuild) binary(name string, build func(out string) error) (string, 
 func (b *suiteBuild) buildTests(ctx context.Context, pkg, bin string) error {
 	args := []string{"test", "-c", "-vet=off", "-ldflags=-w", "-tags", suiteTags, "-o", bin, modulePath + pkg}
 	if b.config.suite != raceSuite {
-		return goTool(ctx, args...)
+		return b.prepared.goTool(ctx, args...)
 	}
 	err := tool(ctx, []string{"CGO_ENABLED=1", "GOOS=linux", "GOARCH=amd64", "GOFLAGS="}, "go", slices.Insert(args, 1, "-race")...)
 	if err != nil {
@@ -291,7 +299,7 @@ func (b *suiteBuild) addProgram(ctx context.Context, e suiteEntry) error {
 // build builds a program and returns its path in the VM.
 func (b *suiteBuild) build(ctx context.Context, pkg string) (guest string, err error) {
 	progress("building " + pkg)
-	bin, err := b.binary(path.Base(pkg), func(out string) error { return goBuild(ctx, out, modulePath+pkg) })
+	bin, err := b.binary(path.Base(pkg), func(out string) error { return b.prepared.goBuild(ctx, out, modulePath+pkg) })
 	if err != nil {
 		return "", err
 	}
@@ -312,14 +320,26 @@ func (b *suiteBuild) step(f func(*initramfs.Writer) error) { b.steps = append(b.
 func (b *suiteBuild) addPeer(ctx context.Context, source, name string) error {
 	root := b.prepared.sysroot
 	out := filepath.Join(b.dir, name)
-	lib := filepath.Join(root, "usr/lib/x86_64-linux-gnu")
-	err := tool(ctx, nil, "cc", "-O2", "-Wall", "-Werror", "-I"+filepath.Join(root, "usr/include"), "-o", out, source,
-		filepath.Join(lib, "libibverbs.so.1"), "-Wl,--allow-shlib-undefined")
+	cc, lib := compiler(b.prepared.kernel.Arch)
+	err := tool(ctx, nil, cc, "-O2", "-Wall", "-Werror", "-I"+filepath.Join(root, "usr/include"), "-o", out, source,
+		filepath.Join(root, lib, "libibverbs.so.1"), "-Wl,--allow-shlib-undefined")
 	if err != nil {
-		return fmt.Errorf("build the C peer %s: %w (apt-get install gcc libc6-dev linux-libc-dev)", filepath.Base(source), err)
+		needs := "gcc libc6-dev linux-libc-dev"
+		if b.prepared.kernel.Arch == kernel.ARM64 {
+			needs = "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+		}
+		return fmt.Errorf("build the C peer %s: %w (apt-get install %s)", filepath.Base(source), err, needs)
 	}
 	b.step(func(a *initramfs.Writer) error { return a.Program(path.Join(vmjob.BinDir, name), out, root, "") })
 	return nil
+}
+
+// compiler is that of C for an architecture, and where Debian keeps the libraries.
+func compiler(arch string) (cc, lib string) {
+	if arch == kernel.ARM64 {
+		return "aarch64-linux-gnu-gcc", "usr/lib/aarch64-linux-gnu"
+	}
+	return "cc", "usr/lib/x86_64-linux-gnu"
 }
 
 // run boots the VM and reports each package.

@@ -26,10 +26,10 @@ type Archive struct {
 var ErrNoSource = errors.New("no Debian archive among this machine's apt sources: name one, " +
 	"for example -mirror http://ARCHIVE/debian, and install debian-archive-keyring")
 
-// Open prepares the private root dir for some suites of the archive, such as Bookworm. mirror replaces
+// Open prepares the private root dir for an architecture and some suites of the archive, such as Bookworm. mirror replaces
 // the archive found in the machine's sources; it may be empty. The package lists are brought up to date, because
 // those of before name packages that the archive no longer has.
-func Open(ctx context.Context, dir, mirror string, suites []string) (*Archive, error) {
+func Open(ctx context.Context, dir, mirror, arch string, suites []string) (*Archive, error) {
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return nil, errors.New("apt-get is missing: the VM's kernel comes from Debian packages, so the host must have apt")
 	}
@@ -51,7 +51,7 @@ func Open(ctx context.Context, dir, mirror string, suites []string) (*Archive, e
 		"-o", "Dir::Cache=" + filepath.Join(dir, "cache"),
 		"-o", "Dir::Etc::sourcelist=" + file,
 		"-o", "Dir::Etc::sourceparts=-",
-		"-o", "APT::Architecture=amd64",
+		"-o", "APT::Architecture=" + arch,
 		"-o", "APT::Sandbox::User=" + sandboxUser(),
 		"-o", "Acquire::Languages=none",
 		"-o", "APT::Update::Error-Mode=any", // otherwise an archive that can't be reached is a warning
@@ -69,9 +69,6 @@ func sandboxUser() string {
 	return "_apt"
 }
 
-// metaPackage stands for the newest kernel of a suite.
-const metaPackage = "linux-image-amd64"
-
 var (
 	imagePackage = regexp.MustCompile(`^linux-image-[0-9]`)
 	// splitPackage are the parts that the image package only depends on since Linux 7: the image, the
@@ -79,17 +76,17 @@ var (
 	splitPackage = regexp.MustCompile(`^linux-(binary|modules|base)-[0-9]`)
 )
 
-// KernelPackages resolves linux-image-amd64 of a suite, such as "bookworm" or "bookworm-backports", or
-// the newest of all suites when it is empty, to the packages with image and modules that it stands
+// KernelPackages resolves a package that stands for a kernel, such as linux-image-amd64, of a suite, such as "bookworm" or
+// "bookworm-backports", or the newest of all suites when it is empty, to the packages with image and modules that it stands
 // for today.
-func (a *Archive) KernelPackages(ctx context.Context, suite string) ([]string, error) {
-	which := metaPackage + "/" + suite
+func (a *Archive) KernelPackages(ctx context.Context, pkg, suite string) ([]string, error) {
+	which := pkg + "/" + suite
 	if suite == "" {
-		version, err := a.newest(ctx, metaPackage)
+		version, err := a.newest(ctx, pkg)
 		if err != nil {
 			return nil, err
 		}
-		which = metaPackage + "=" + version
+		which = pkg + "=" + version
 	}
 	meta, err := a.depends(ctx, which, imagePackage)
 	if err != nil {

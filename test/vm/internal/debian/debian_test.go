@@ -58,7 +58,7 @@ case "$*" in *APT::Update::Error-Mode=any*) exit 100 ;; esac
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "apt-get"), []byte(aptGet), 0o755))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	open := func() error {
-		_, err := Open(t.Context(), filepath.Join(dir, "root"), "http://archive.example/debian", Bookworm)
+		_, err := Open(t.Context(), filepath.Join(dir, "root"), "http://archive.example/debian", "amd64", Bookworm)
 		return err
 	}
 	require.ErrorContains(t, open(), "Failed to fetch the list")

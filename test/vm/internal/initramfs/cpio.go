@@ -27,15 +27,16 @@ const (
 // sticks and Close returns it, so callers may add a whole tree before they look.
 type Writer struct {
 	w    io.Writer
+	arch string
 	off  int64
 	ino  int
 	seen map[string]bool
 	err  error
 }
 
-// NewWriter starts an archive on w. The caller must Close it.
-func NewWriter(w io.Writer) *Writer {
-	return &Writer{w: w, seen: map[string]bool{}}
+// NewWriter starts an archive on w, for a VM of the architecture, as Go calls it. The caller must Close it.
+func NewWriter(w io.Writer, arch string) *Writer {
+	return &Writer{w: w, arch: arch, seen: map[string]bool{}}
 }
 
 // Has tells whether an entry of that absolute path has been written.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"testing"
 
@@ -54,7 +55,7 @@ func TestArchive(t *testing.T) {
 	require.NoError(t, os.Symlink("a", filepath.Join(dir, "sub", "link")))
 
 	var buf bytes.Buffer
-	a := NewWriter(&buf)
+	a := NewWriter(&buf, runtime.GOARCH)
 	a.File("/init", 0o755, []byte("x"))
 	a.File("/init", 0o755, []byte("a second time"))
 	a.CharDevice("/dev/console", 5, 1)
@@ -71,7 +72,7 @@ func TestArchive(t *testing.T) {
 }
 
 func TestErrorsStick(t *testing.T) {
-	a := NewWriter(io.Discard)
+	a := NewWriter(io.Discard, runtime.GOARCH)
 	a.CopyFile("/x", filepath.Join(t.TempDir(), "missing"))
 	a.File("/y", 0o644, nil)
 	assert.ErrorIs(t, a.Close(), fs.ErrNotExist)
@@ -79,11 +80,20 @@ func TestErrorsStick(t *testing.T) {
 
 func TestStaticProgramNeedsNothing(t *testing.T) {
 	var buf bytes.Buffer
-	a := NewWriter(&buf)
+	a := NewWriter(&buf, runtime.GOARCH)
 	script := filepath.Join(t.TempDir(), "run")
 	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755))
 	require.NoError(t, a.Program("/bin/run", script))
 	require.NoError(t, a.Close())
 	names, _ := read(t, buf.Bytes())
 	assert.Equal(t, []string{"bin", "bin/run"}, names)
+}
+
+// TestProgramOfAnotherArchitecture: a program that the VM's processor doesn't know is refused before the VM boots.
+func TestProgramOfAnotherArchitecture(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	require.NoError(t, NewWriter(io.Discard, runtime.GOARCH).Program("/bin/x", self))
+	other := map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
+	require.ErrorContains(t, NewWriter(io.Discard, other).Program("/bin/x", self), "build with GOARCH="+other)
 }

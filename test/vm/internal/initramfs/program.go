@@ -13,8 +13,14 @@ import (
 	"strings"
 )
 
-// libraryDirs are where a Debian system of any age keeps the libraries of amd64 programs.
-var libraryDirs = []string{"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/lib", "/usr/lib"}
+// libraryDirs are where a Debian system of any age keeps the libraries of a machine's programs.
+var libraryDirs = map[string][]string{
+	"amd64": {"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/lib", "/usr/lib"},
+	"arm64": {"/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/lib", "/usr/lib"},
+}
+
+// machines are how ELF files call the architectures.
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
 // Program adds the executable src as name, together with the program interpreter and the shared
 // libraries it needs, looked up below each of the roots ("" is the host itself). A static
@@ -31,7 +37,7 @@ func (a *Writer) Program(name, src string, roots ...string) error {
 }
 
 func (a *Writer) needed(src string, roots []string, done map[string]bool) error {
-	interp, libs, err := dynamic(src)
+	interp, libs, err := a.dynamic(src)
 	if err != nil {
 		return err
 	}
@@ -54,7 +60,7 @@ func (a *Writer) library(lib string, roots []string, done map[string]bool) error
 		return nil
 	}
 	done[lib] = true
-	host, guest, err := findLibrary(lib, roots)
+	host, guest, err := findLibrary(lib, libraryDirs[a.arch], roots)
 	if err != nil {
 		return err
 	}
@@ -65,11 +71,11 @@ func (a *Writer) library(lib string, roots []string, done map[string]bool) error
 	return a.needed(host, roots, done)
 }
 
-func findLibrary(lib string, roots []string) (host, guest string, err error) {
+func findLibrary(lib string, dirs, roots []string) (host, guest string, err error) {
 	candidates := []string{lib}
 	if !strings.HasPrefix(lib, "/") {
 		candidates = candidates[:0]
-		for _, d := range libraryDirs {
+		for _, d := range dirs {
 			candidates = append(candidates, path.Join(d, lib))
 		}
 	}
@@ -88,7 +94,7 @@ func findLibrary(lib string, roots []string) (host, guest string, err error) {
 
 // dynamic returns the interpreter and the needed libraries of an ELF file; both are empty for
 // static programs and for scripts.
-func dynamic(file string) (interp string, libs []string, err error) {
+func (a *Writer) dynamic(file string) (interp string, libs []string, err error) {
 	if is, err := isELF(file); !is {
 		return "", nil, err
 	}
@@ -97,8 +103,8 @@ func dynamic(file string) (interp string, libs []string, err error) {
 		return "", nil, err
 	}
 	defer f.Close()
-	if f.Machine != elf.EM_X86_64 {
-		return "", nil, fmt.Errorf("%s is for %v, the VM is x86-64: build with GOARCH=amd64", file, f.Machine)
+	if f.Machine != machines[a.arch] {
+		return "", nil, fmt.Errorf("%s is for %v, the VM is %s: build with GOARCH=%s", file, f.Machine, a.arch, a.arch)
 	}
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 )
 
 // Offsets of the x86 boot protocol's setup header (Documentation/arch/x86/boot.rst).
@@ -19,6 +20,45 @@ const (
 	payloadOffset = 0x248
 	payloadLength = 0x24c
 )
+
+// imageMagic is at offset imageMagicAt of what is booted on arm64 (Documentation/arch/arm64/booting.rst).
+const (
+	imageMagic   = "ARM\x64"
+	imageMagicAt = 56
+)
+
+func isImage(b []byte) bool {
+	return len(b) >= imageMagicAt+len(imageMagic) && string(b[imageMagicAt:imageMagicAt+len(imageMagic)]) == imageMagic
+}
+
+// ownImage is a kernel that has all in itself.
+func ownImage(path string) (*Kernel, error) {
+	b, err := os.ReadFile(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case isImage(b):
+		return &Kernel{Release: filepath.Base(path), Arch: ARM64, Image: path}, nil
+	case bytes.HasPrefix(b, []byte("\x7fELF\x02")):
+		return &Kernel{Release: filepath.Base(path), Arch: AMD64, Image: path}, nil
+	}
+	return nil, fmt.Errorf("%s is neither an Image of arm64 nor a vmlinux of amd64", path)
+}
+
+// writeImage writes what the emulator boots: of amd64 the ELF image, of arm64 the file as it is.
+func writeImage(ctx context.Context, arch, vmlinuz, out string) error {
+	if arch == AMD64 {
+		return uncompress(ctx, vmlinuz, out)
+	}
+	b, err := os.ReadFile(vmlinuz)
+	if err != nil {
+		return err
+	}
+	if !isImage(b) {
+		return fmt.Errorf("%s is no Image of arm64, or a compressed one", vmlinuz)
+	}
+	return os.WriteFile(out, b, 0o644)
+}
 
 // uncompress writes the ELF image inside a bzImage. Emulated, a kernel that unpacks itself takes
 // 2.8 s more to boot; QEMU starts the ELF image through its PVH entry.

@@ -25,15 +25,30 @@ const Newest = "newest"
 // staysNewest is how long that is taken for the newest. Then the archive is asked again, if it can be reached.
 const staysNewest = 7 * 24 * time.Hour
 
-// suites tells where each kernel line is found; empty means the newest of all.
-var suites = map[string]string{"6.1": "bookworm", "6.12": "bookworm-backports", Newest: ""}
+// A line is where kernels of a kind are found: the suite, of which none means the newest of all, the architecture, and the package that
+// stands for the newest of them.
+type line struct{ suite, arch, pkg string }
 
-// Suites are the suites of the archive in which a line is looked for.
-func Suites(line string) []string {
-	if line == Newest {
-		return debian.Newest
+// lines are the kernels that can be asked for by name. Those of arm64 are there for their pages, of 16 KiB.
+var lines = map[string]line{
+	"6.1":      {"bookworm", AMD64, "linux-image-amd64"},
+	"6.12":     {"bookworm-backports", AMD64, "linux-image-amd64"},
+	"6.12-16k": {"bookworm-backports", ARM64, "linux-image-arm64-16k"},
+	Newest:     {"", AMD64, "linux-image-amd64"},
+}
+
+// Architectures, as Go and Debian both call them.
+const (
+	AMD64 = "amd64"
+	ARM64 = "arm64"
+)
+
+// Source tells of a line's packages the architecture, and the suites of the archive in which they are looked for.
+func Source(name string) (arch string, suites []string) {
+	if name == Newest {
+		return lines[name].arch, debian.Newest
 	}
-	return debian.Bookworm
+	return lines[name].arch, debian.Bookworm
 }
 
 // optional are the modules that not all kernels have: rxe of Linux 6 asks the crypto layer for its CRC,
@@ -48,12 +63,14 @@ var modules = []string{
 }
 
 // Lines are the kernel lines that can be asked for.
-func Lines() []string { return slices.Sorted(maps.Keys(suites)) }
+func Lines() []string { return slices.Sorted(maps.Keys(lines)) }
 
 // Kernel is a prepared kernel.
 type Kernel struct {
-	// Release is what uname -r says inside.
+	// Release is what uname -r says inside, or the file's name of an image that is no package's.
 	Release string `json:"release"`
+	// Arch is the architecture.
+	Arch string `json:"-"`
 	// Image is the path of the uncompressed kernel.
 	Image string `json:"image"`
 	// Modules are the names of the modules in loading order; their files are ModuleDir/NAME.ko.
@@ -64,22 +81,25 @@ type Kernel struct {
 }
 
 // Prepare returns the kernel of a line, such as "6.1", from the cache folder or else from the
-// archive, which open provides when it is needed and has the suites of Suites. progress is told of slow
-// steps, and of a newest kernel that may be none any more.
-func Prepare(ctx context.Context, cache, line string, open func() (*debian.Archive, error), progress func(string)) (*Kernel, error) {
-	suite, ok := suites[line]
-	if !ok {
-		return nil, fmt.Errorf("no kernel line %q: there are %s", line, strings.Join(Lines(), ", "))
+// archive, which open provides when it is needed and has the architecture and suites of Source. progress is told of slow
+// steps, and of a newest kernel that may be none any more. A name with a slash is the path of an image that needs no modules.
+func Prepare(ctx context.Context, cache, name string, open func() (*debian.Archive, error), progress func(string)) (*Kernel, error) {
+	if strings.Contains(name, "/") {
+		return ownImage(name)
 	}
-	dir := folder(cache, line)
-	k, err := load(dir)
+	l, ok := lines[name]
+	if !ok {
+		return nil, fmt.Errorf("no kernel line %q: there are %s", name, strings.Join(Lines(), ", "))
+	}
+	dir := folder(cache, name)
+	k, err := load(dir, l.arch)
 	switch {
 	case err != nil:
-		return fetch(ctx, cache, dir, suite, open, progress)
-	case line != Newest || time.Since(k.built) < staysNewest:
+		return fetch(ctx, cache, dir, l, open, progress)
+	case name != Newest || time.Since(k.built) < staysNewest:
 		return k, nil
 	}
-	newer, err := fetch(ctx, cache, dir, suite, open, progress)
+	newer, err := fetch(ctx, cache, dir, l, open, progress)
 	if err != nil && ctx.Err() == nil { // offline
 		problem, _, _ := strings.Cut(err.Error(), "\n")
 		progress(fmt.Sprintf("takes %s, the newest kernel on %s: %s", k.Release, k.built.Format(time.DateOnly), problem))
@@ -94,13 +114,13 @@ func folder(cache, line string) string {
 	return filepath.Join(cache, fmt.Sprintf("kernel-%s-%x", line, stamp[:4]))
 }
 
-// fetch downloads the kernel of a suite and builds it in dir.
-func fetch(ctx context.Context, cache, dir, suite string, open func() (*debian.Archive, error), progress func(string)) (*Kernel, error) {
+// fetch downloads the kernel of a line and builds it in dir.
+func fetch(ctx context.Context, cache, dir string, l line, open func() (*debian.Archive, error), progress func(string)) (*Kernel, error) {
 	archive, err := open()
 	if err != nil {
 		return nil, err
 	}
-	packages, err := archive.KernelPackages(ctx, suite)
+	packages, err := archive.KernelPackages(ctx, l.pkg, l.suite)
 	if err != nil {
 		return nil, err
 	}
@@ -114,11 +134,11 @@ func fetch(ctx context.Context, cache, dir, suite string, open func() (*debian.A
 		return nil, err
 	}
 	progress("unpacking kernel and modules")
-	return build(ctx, unpacked, dir)
+	return build(ctx, unpacked, dir, l.arch)
 }
 
 // build fills a folder beside dir and renames it, so that an interrupted run leaves nothing half made.
-func build(ctx context.Context, unpacked, dir string) (*Kernel, error) {
+func build(ctx context.Context, unpacked, dir, arch string) (*Kernel, error) {
 	release, image, tree, err := locate(unpacked)
 	if err != nil {
 		return nil, err
@@ -131,7 +151,7 @@ func build(ctx context.Context, unpacked, dir string) (*Kernel, error) {
 		return nil, err
 	}
 	k := &Kernel{Release: release}
-	if err := uncompress(ctx, image, filepath.Join(tmp, "vmlinux")); err != nil {
+	if err := writeImage(ctx, arch, image, filepath.Join(tmp, "vmlinux")); err != nil {
 		return nil, err
 	}
 	wanted := append(tree.present(optional), modules...)
@@ -151,7 +171,7 @@ func build(ctx context.Context, unpacked, dir string) (*Kernel, error) {
 	if err := os.Rename(tmp, dir); err != nil {
 		return nil, err
 	}
-	return load(dir)
+	return load(dir, arch)
 }
 
 // locate finds the image and the modules of unpacked packages. Up to Linux 6 the image lies in boot/
@@ -175,7 +195,7 @@ func locate(unpacked string) (release, image string, t *tree, err error) {
 	return release, image, t, err
 }
 
-func load(dir string) (*Kernel, error) {
+func load(dir, arch string) (*Kernel, error) {
 	file := filepath.Join(dir, "kernel.json")
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -185,7 +205,7 @@ func load(dir string) (*Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := new(Kernel)
+	k := &Kernel{Arch: arch}
 	if err := json.Unmarshal(b, k); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,9 +47,24 @@ func TestPayload(t *testing.T) {
 	assert.ErrorContains(t, err, "not a bzImage")
 }
 
+// TestOwnImage: what a kernel of one's own is for is seen in the file, and what is none is refused before it is booted.
+func TestOwnImage(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "kernel")
+	for arch, begin := range map[string]string{ARM64: strings.Repeat("\x00", imageMagicAt) + imageMagic, AMD64: "\x7fELF\x02"} {
+		require.NoError(t, os.WriteFile(file, []byte(begin), 0o644))
+		k, err := Prepare(context.Background(), t.TempDir(), file, nil, nil)
+		require.NoError(t, err)
+		assert.Equal(t, &Kernel{Release: "kernel", Arch: arch, Image: file}, k)
+	}
+	require.NoError(t, os.WriteFile(file, []byte("MZ"), 0o644))
+	_, err := Prepare(context.Background(), t.TempDir(), file, nil, nil)
+	assert.ErrorContains(t, err, "neither an Image of arm64 nor a vmlinux of amd64")
+	assert.ErrorContains(t, writeImage(context.Background(), ARM64, file, file+".out"), "no Image of arm64")
+}
+
 func TestUnknownLine(t *testing.T) {
 	_, err := Prepare(context.Background(), t.TempDir(), "2.4", nil, nil)
-	assert.EqualError(t, err, `no kernel line "2.4": there are 6.1, 6.12, newest`)
+	assert.EqualError(t, err, `no kernel line "2.4": there are 6.1, 6.12, 6.12-16k, newest`)
 }
 
 // TestLocate: image and modules of one package, and of split ones.

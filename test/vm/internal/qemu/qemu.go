@@ -10,7 +10,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -21,14 +20,30 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/sdr-rdma/go-sdr/test/vm/internal/kernel"
 	"github.com/sdr-rdma/go-sdr/test/vm/internal/vmjob"
 )
 
 // Program is the emulator's name.
-const Program = "qemu-system-x86_64"
+func Program(arch string) string {
+	if arch == kernel.ARM64 {
+		return "qemu-system-aarch64"
+	}
+	return "qemu-system-x86_64"
+}
+
+// debianPackage is what it is in.
+func debianPackage(arch string) string {
+	if arch == kernel.ARM64 {
+		return "qemu-system-arm"
+	}
+	return "qemu-system-x86"
+}
 
 // Machine describes one VM.
 type Machine struct {
+	// Arch is the kernel's.
+	Arch           string
 	Kernel, Initrd string
 	Accel          Accel
 	MemoryMiB      int
@@ -56,32 +71,53 @@ const (
 	Count Accel = "count"
 )
 
-func (a Accel) args() []string {
+// The processors that are emulated.
+const (
+	// Emulated ERMS and PCLMUL make the copies and checksums of rxe twice as slow as plain loops.
+	plainCPU = "max,-erms,-pclmulqdq"
+	// That of Ampere's Altra: pages of 4, 16 and 64 KiB, and LSE's atomic instructions.
+	armCPU = "neoverse-n1"
+)
+
+func (a Accel) args(emulated string) []string {
 	switch a {
 	case KVM:
 		return []string{"-accel", "kvm", "-cpu", "host"}
 	case Count:
-		return []string{"-accel", "tcg,thread=single,tb-size=512", "-icount", "shift=0,sleep=off", "-cpu", "max,-erms,-pclmulqdq"}
+		return []string{"-accel", "tcg,thread=single,tb-size=512", "-icount", "shift=0,sleep=off", "-cpu", emulated}
 	}
-	// Emulated ERMS and PCLMUL make the copies and checksums of rxe twice as slow as plain loops.
-	return []string{"-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max,-erms,-pclmulqdq"}
+	return []string{"-accel", "tcg,thread=multi,tb-size=512", "-cpu", emulated}
 }
 
 // firstExtraFile is the descriptor of the first of exec.Cmd's ExtraFiles.
 const firstExtraFile = 3
 
-const kernelArgs = "console=ttyS0 quiet panic=-1 nokaslr mitigations=off tsc=reliable no_timer_check"
+const (
+	kernelArgs      = "quiet panic=-1 nokaslr mitigations=off"
+	kernelArgsAMD64 = "console=ttyS0 tsc=reliable no_timer_check " + kernelArgs
+	kernelArgsARM64 = "console=ttyAMA0 " + kernelArgs
+)
 
 // Args is the command line of the VM; ports are the paths of the three serial ports.
 func (m *Machine) args(ports [3]string) []string {
-	a := []string{"-M", "q35"}
-	a = append(a, m.Accel.args()...)
+	var a []string
+	for i, p := range ports {
+		a = append(a, "-chardev", fmt.Sprintf("file,id=s%d,path=%s", i, p))
+	}
+	kernelArgs := kernelArgsAMD64
+	if m.Arch == kernel.ARM64 {
+		// The machine has one serial port, for the kernel. The others are ttyS1 and ttyS2 of a card, as they are called on amd64.
+		kernelArgs = kernelArgsARM64
+		a = append(a, "-M", "virt", "-serial", "chardev:s0", "-chardev", "null,id=s3", "-chardev", "null,id=s4",
+			"-device", "pci-serial-4x,chardev1=s3,chardev2=s1,chardev3=s2,chardev4=s4")
+		a = append(a, m.Accel.args(armCPU)...)
+	} else {
+		a = append(a, "-M", "q35", "-serial", "chardev:s0", "-serial", "chardev:s1", "-serial", "chardev:s2")
+		a = append(a, m.Accel.args(plainCPU)...)
+	}
 	a = append(a, "-smp", strconv.Itoa(m.CPUs), "-m", strconv.Itoa(m.MemoryMiB),
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
 		"-kernel", m.Kernel, "-initrd", m.Initrd, "-append", strings.TrimSpace(kernelArgs+" "+m.Append))
-	for i, p := range ports {
-		a = append(a, "-chardev", fmt.Sprintf("file,id=s%d,path=%s", i, p), "-serial", fmt.Sprintf("chardev:s%d", i))
-	}
 	if m.Cable != nil {
 		a = append(a, "-netdev", fmt.Sprintf("socket,id=cable,fd=%d", firstExtraFile+len(ports)),
 			"-device", "virtio-net-pci,romfile=,netdev=cable,mac="+m.MAC)
@@ -108,7 +144,7 @@ func (m *Machine) Run(ctx context.Context) error {
 		readers[i], writers[i] = r, w
 	}
 	var stderr strings.Builder
-	cmd := exec.CommandContext(ctx, Program, m.args([3]string{"/proc/self/fd/3", "/proc/self/fd/4", "/proc/self/fd/5"})...)
+	cmd := exec.CommandContext(ctx, Program(m.Arch), m.args([3]string{"/proc/self/fd/3", "/proc/self/fd/4", "/proc/self/fd/5"})...)
 	cmd.ExtraFiles = writers[:]
 	if m.Cable != nil {
 		cmd.ExtraFiles = append(cmd.ExtraFiles, m.Cable)
@@ -116,7 +152,7 @@ func (m *Machine) Run(ctx context.Context) error {
 	cmd.Stderr = &stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("%w (apt-get install qemu-system-x86)", err)
+		return fmt.Errorf("%w (apt-get install %s)", err, debianPackage(m.Arch))
 	}
 	for _, w := range writers {
 		w.Close()
@@ -138,7 +174,7 @@ func (m *Machine) Run(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("VM ended before its jobs: %w\n%s", context.Cause(ctx), console.String())
 	case err != nil:
-		return &CrashError{fmt.Sprintf("%s: %v: %s", Program, err, strings.TrimSpace(stderr.String()))}
+		return &CrashError{fmt.Sprintf("%s: %v: %s", Program(m.Arch), err, strings.TrimSpace(stderr.String()))}
 	}
 	return &CrashError{fmt.Sprintf("VM went down before its jobs had ended; the end of its console:\n%s%s", console.String(), stderr.String())}
 }
@@ -185,9 +221,9 @@ func (t *tail) Write(p []byte) (int, error) {
 func (t *tail) String() string { return strings.ReplaceAll(string(t.b), "\r", "") }
 
 // Installed tells whether the emulator can be started at all.
-func Installed() error {
-	if _, err := exec.LookPath(Program); err != nil {
-		return errors.New(Program + " is missing: apt-get install qemu-system-x86 xz-utils zstd")
+func Installed(arch string) error {
+	if _, err := exec.LookPath(Program(arch)); err != nil {
+		return fmt.Errorf("%s is missing: apt-get install %s xz-utils zstd", Program(arch), debianPackage(arch))
 	}
 	return nil
 }
