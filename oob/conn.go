@@ -237,7 +237,7 @@ func (c *Conn) write(ctx context.Context, f frame) error {
 		return err
 	}
 	if ctx.Err() != nil { // select takes either of two cases that are ready
-		return fmt.Errorf("%w (%w)", errGivenUp, context.Cause(ctx))
+		return givenUp{context.Cause(ctx)}
 	}
 	select {
 	case c.writing <- struct{}{}:
@@ -281,7 +281,7 @@ func takesNothing(ctx context.Context) error {
 	if errors.Is(cause, context.DeadlineExceeded) {
 		return fmt.Errorf("the peer takes no data (%w)", cause)
 	}
-	return fmt.Errorf("%w (%w)", errGivenUp, cause)
+	return givenUp{cause}
 }
 
 // end records why the connection is over, sends a last frame if there is one to send, and gives

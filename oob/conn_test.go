@@ -127,10 +127,10 @@ func TestGivenUpExchangeTellsItsCause(t *testing.T) {
 	_, err := c.Exchange(ctx, nil)
 	require.ErrorContains(t, err, "given up (tea time)")
 	_, err = s.Recv(testContext(t))
-	require.ErrorContains(t, err, "tea time")
 	var told *PeerError
 	require.ErrorAs(t, err, &told)
 	require.True(t, told.Rejected(), "the application gave up, and nobody broke the protocol: %v", err)
+	require.Equal(t, "tea time", told.Reason)
 }
 
 // What was sent before Close arrives, and the last exchange is whole at both ends, whoever closes

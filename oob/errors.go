@@ -35,8 +35,11 @@ var (
 	errNoHello        = errors.New("the peer closed the connection before it had said hello")
 )
 
-// errGivenUp: this end waits no longer, for a reason of its own.
-var errGivenUp = errors.New("given up")
+// A givenUp is the error where this end waits no longer, for a reason of its own.
+type givenUp struct{ cause error }
+
+func (g givenUp) Error() string { return "given up (" + g.cause.Error() + ")" }
+func (g givenUp) Unwrap() error { return g.cause }
 
 // errListenerClosed is why a Listener serves its peers no longer. They hear it.
 var errListenerClosed = errors.New("the listener has closed")
@@ -46,7 +49,7 @@ func silent(cause error) error {
 	if errors.Is(cause, context.DeadlineExceeded) {
 		return fmt.Errorf("the peer sent nothing within the time limit (%w)", cause)
 	}
-	return fmt.Errorf("%w (%w)", errGivenUp, cause)
+	return givenUp{cause}
 }
 
 // lost is the error of a read or write on an established connection. It is never io.EOF, which says that the peer has closed in order.
@@ -167,7 +170,8 @@ func printable(b []byte) string {
 // farewell is the ERROR frame that tells the peer about a fault this end found, or nothing for
 // faults that the peer knows of or that leave nobody to tell.
 func farewell(err error) []byte {
-	code := CodeProtocol
+	code, reason := CodeProtocol, err.Error()
+	var given givenUp
 	switch {
 	case isA[*PeerError](err), errors.Is(err, ErrPeerDied), errors.Is(err, ErrPeerClosed), errors.Is(err, errNoHello):
 		return nil
@@ -177,10 +181,14 @@ func farewell(err error) []byte {
 		code = CodeVersion
 	case errors.Is(err, context.DeadlineExceeded):
 		code = CodeTimeout
-	case errors.Is(err, context.Canceled), errors.Is(err, errGivenUp):
+	case errors.As(err, &given):
+		code = CodeRejected
+		if given.cause != context.Canceled { // the application's own words, as with CloseWithReason
+			reason = given.cause.Error()
+		}
+	case errors.Is(err, context.Canceled):
 		code = CodeRejected
 	}
-	reason := err.Error()
 	if isA[unreceived](err) {
 		reason += " (" + receiveSooner + ")"
 	}
