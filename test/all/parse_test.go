@@ -32,7 +32,7 @@ func runIn(t *testing.T, root string, f func(*stepContext) error) (result, strin
 	var out bytes.Buffer
 	s := newSession(root, options{}, &out)
 	s.tmp = t.TempDir()
-	r := s.runStep(context.Background(), step{name: "test", budget: time.Minute, run: f})
+	r := s.runStep(context.Background(), step{name: "test", budget: 4 * time.Minute, run: f})
 	return r, out.String()
 }
 
