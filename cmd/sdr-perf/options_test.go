@@ -74,7 +74,7 @@ var measured = regexp.MustCompile(`\b[0-9][0-9.]*( ns| µs| ms| s|%)?`)
 
 // TestTableWhole: all that a run prints, with what was measured masked.
 func TestTableWhole(t *testing.T) {
-	c := start(t, "--loopback", "--addr", own(0), "-s", "4KiB,1MiB", "-n", "150", "--warmup", "0", "--reliability", "sr,adaptive", "--rtt", "1ms", "--workers", "1")
+	c := start(t, "--loopback", "--addr", own(0), "-s", "4KiB,64KiB", "-n", "150", "--warmup", "0", "--reliability", "sr,adaptive", "--rtt", "1ms", "--workers", "1")
 	c.ends(t, 60*time.Second, 0)
 	var b strings.Builder
 	for i, line := range strings.Split(strings.TrimRight(c.stdout.String(), "\n"), "\n") {
