@@ -74,6 +74,14 @@ func (o figureOptions) of() string {
 	return fmt.Sprintf("seed %d", o.seed)
 }
 
+// ofBars is of for a drawing whose bars go from the least to the greatest of the seeds.
+func (o figureOptions) ofBars() string {
+	if o.seeds > 1 {
+		return o.of() + ", bars: least and greatest"
+	}
+	return o.of()
+}
+
 // full reports whether the scale is the paper's, to which bounds apply.
 func (o figureOptions) full() bool { return o.scale == 1 }
 

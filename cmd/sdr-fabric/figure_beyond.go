@@ -81,7 +81,7 @@ func beyondFigure() figure {
 				x.Ticks = append(x.Ticks, float64(s))
 			}
 			return figures.Chart{
-				Title: "STrack with parity for short messages", Subtitle: fmt.Sprintf("%s, each link corrupts one packet in a thousand, %s", strackNetwork{rate: 400 * units.Gbit}.topo(o), o.of()),
+				Title: "STrack with parity for short messages", Subtitle: fmt.Sprintf("%s, each link corrupts one packet in a thousand, %s", strackNetwork{rate: 400 * units.Gbit}.topo(o), o.ofBars()),
 				Panels: []figures.ChartPanel{
 					{Title: "(a) completion time, p99", X: x, Lines: lines(points, "p99, µs"), Y: figures.ChartAxis{Label: "µs", Quantity: "fct_us", Ticks: []float64{10, 20, 50, 100, 200}}},
 					{Title: "(b) ratio", X: x, Lines: lines(points, "ratio"), Y: figures.ChartAxis{Label: "ratio", Quantity: "ratio", Linear: true, Ticks: []float64{0, 0.2, 0.4, 0.6, 0.8, 1}}},

@@ -184,7 +184,7 @@ func categories(what []collective) figures.ChartAxis {
 func (f collectiveFigure) chart(o figureOptions, points []point) figures.Chart {
 	return figures.Chart{
 		Title:    fmt.Sprintf("STrack, figure %d: %s", f.number, f.title),
-		Subtitle: fmt.Sprintf("%s, %s a rank, %s", collectiveScenario(o, f.oversub, f.what[0], schemeSTrack).Topo, o.rankSize(collectiveSize), o.of()),
+		Subtitle: fmt.Sprintf("%s, %s a rank, %s", collectiveScenario(o, f.oversub, f.what[0], schemeSTrack).Topo, o.rankSize(collectiveSize), o.ofBars()),
 		Panels: []figures.ChartPanel{
 			{Title: "(a) the last job ends", X: categories(f.what), Lines: lines(points, "µs"), Y: figures.ChartAxis{Label: "µs", Quantity: "finish_us", Ticks: []float64{100, 1000, 10_000, 100_000}}},
 			{Title: "(b) ratios", X: categories(f.what), Lines: lines(points, "ratio"), Y: figures.ChartAxis{Label: "ratio", Quantity: "ratio", Linear: true, Ticks: []float64{0, 1, 2, 4, 6, 8, 10}}},
@@ -226,8 +226,8 @@ func (f spreadFigure) chart(o figureOptions, points []point) figures.Chart {
 		Subtitle: fmt.Sprintf("%s, %s a rank, seed %d", collectiveScenario(o, f.oversub, f.what, schemeSTrack).Topo, o.rankSize(collectiveSize), o.seed),
 		Panels: []figures.ChartPanel{{
 			Title: "jobs that have ended", Lines: lines(points, "cdf"),
-			X: figures.ChartAxis{Label: "µs", Quantity: "finish_us", Ticks: []float64{100, 1000, 10_000, 100_000}},
-			Y: figures.ChartAxis{Label: "share", Quantity: "share", Linear: true, Ticks: []float64{0, 0.25, 0.5, 0.75, 1}},
+			X: figures.ChartAxis{Label: "end of the job, µs", Quantity: "finish_us", Ticks: []float64{100, 1000, 10_000, 100_000}},
+			Y: figures.ChartAxis{Label: "share of the jobs", Quantity: "share", Linear: true, Ticks: []float64{0, 0.25, 0.5, 0.75, 1}},
 		}},
 	}
 }
@@ -283,7 +283,7 @@ func smallFigure() figure {
 		},
 		chart: func(o figureOptions, points []point) figures.Chart {
 			return figures.Chart{
-				Title: "STrack, figure 1: one collective of 32 hosts", Subtitle: fmt.Sprintf("%s, %s a rank, %s", smallNetwork, o.rankSize(smallSize), o.of()),
+				Title: "STrack, figure 1: one collective of 32 hosts", Subtitle: fmt.Sprintf("%s, %s a rank, %s", smallNetwork, o.rankSize(smallSize), o.ofBars()),
 				Panels: []figures.ChartPanel{{Title: "the last rank ends", X: categories(what), Lines: lines(points, "µs"), Y: figures.ChartAxis{Label: "µs", Quantity: "finish_us", Ticks: []float64{1000, 10_000, 100_000}}}},
 			}
 		},

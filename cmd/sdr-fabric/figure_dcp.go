@@ -285,7 +285,9 @@ func compared(o figureOptions, name, load string, schemes ...dcpScheme) (runs []
 }
 
 // noAxis is that of figures which compare schemes at one point.
-var noAxis = figures.ChartAxis{Label: "one load", Quantity: "point", Linear: true, Ticks: []float64{0, 1}}
+var noAxis = figures.ChartAxis{
+	Label: "one load", Quantity: "point", Linear: true, Ticks: []float64{0, 1}, Format: func(float64) string { return "" },
+}
 
 var dcp1 = dcpFigure{
 	name: "1", title: "spurious retransmissions, WebSearch at 0.3", class: "messages that repeat, %", x: noAxis,

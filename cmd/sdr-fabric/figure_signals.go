@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,6 +19,7 @@ import (
 type timeFigure struct {
 	number  int
 	title   string
+	drawn   string                                    // what the drawing shows, if that is less than the title says
 	runs    func(o figureOptions) map[string]scenario // by scheme
 	points  func(o figureOptions, r map[string]*report) []point
 	y       figures.ChartAxis
@@ -40,7 +42,7 @@ func timeAxis(points []point, class string) figures.ChartAxis {
 	for i := 0; last/step > 5; i++ {
 		step *= []float64{2, 2.5, 2}[i%3]
 	}
-	a := figures.ChartAxis{Label: "µs", Quantity: "time_us", Linear: true}
+	a := figures.ChartAxis{Label: "time, µs", Quantity: "time_us", Linear: true}
 	for t := 0.0; t <= last; t += step {
 		a.Ticks = append(a.Ticks, t)
 	}
@@ -65,7 +67,7 @@ func (f timeFigure) figure() figure {
 			return f.points(o, r)
 		},
 		chart: func(o figureOptions, points []point) figures.Chart {
-			c := figures.Chart{Title: fmt.Sprintf("STrack, figure %d: %s", f.number, f.title), Subtitle: fmt.Sprintf("scale %.4g, seed %d", o.scale, o.seed)}
+			c := figures.Chart{Title: fmt.Sprintf("STrack, figure %d: %s", f.number, cmp.Or(f.drawn, f.title)), Subtitle: fmt.Sprintf("scale %.4g, seed %d", o.scale, o.seed)}
 			for _, class := range f.classes {
 				c.Panels = append(c.Panels, figures.ChartPanel{Title: class, X: timeAxis(points, class), Y: f.y, Lines: lines(points, class)})
 			}
@@ -153,8 +155,8 @@ const never = 1e6
 const incast32 = "incast:32,16777216"
 
 func timeFigures() (all []figure) {
-	queues := figures.ChartAxis{Label: "µs", Quantity: "delay_us", Linear: true, Ticks: []float64{0, 8, 50, 100, 200, 300}}
-	short := figures.ChartAxis{Label: "µs", Quantity: "delay_us", Linear: true, Ticks: []float64{0, 10, 20, 30, 40, 50}}
+	queues := figures.ChartAxis{Label: "queuing delay, µs", Quantity: "delay_us", Linear: true, Ticks: []float64{0, 8, 50, 100, 200, 300}}
+	short := figures.ChartAxis{Label: "queuing delay, µs", Quantity: "delay_us", Linear: true, Ticks: []float64{0, 10, 20, 30, 40, 50}}
 	rates := figures.ChartAxis{Label: "Gbit/s", Quantity: "gbps", Linear: true, Ticks: []float64{0, 50, 100, 200, 400}}
 	const us = 1e-3
 	fig := []timeFigure{
@@ -174,7 +176,7 @@ func timeFigures() (all []figure) {
 			},
 		},
 		{
-			number: 4, title: "signals of congestion in an incast of 32", y: figures.ChartAxis{Label: "µs", Quantity: "rtt_us", Linear: true, Ticks: []float64{0, 8, 16, 32, 64}}, classes: []string{"round trip"},
+			number: 4, title: "signals of congestion in an incast of 32", y: figures.ChartAxis{Label: "round trip, µs", Quantity: "rtt_us", Linear: true, Ticks: []float64{0, 8, 16, 32, 64}}, classes: []string{"round trip"},
 			runs: func(o figureOptions) map[string]scenario {
 				// An acknowledgement for each packet: the first of four would tell of the fourth.
 				each := strackScheme{schemeSTrack.key, schemeSTrack.name, func(s *scenario, bdp units.Bytes) { setSTrack(s, bdp, ",ack=1") }}
@@ -255,8 +257,8 @@ func convergenceFigure() timeFigure {
 	const us, drawn = 1e-3, 100 // steps
 	class := "delay of the last hop"
 	return timeFigure{
-		number: 16, title: "incast of 32: queue, drops and pauses", classes: []string{class},
-		y: figures.ChartAxis{Label: "µs", Quantity: "delay_us", Linear: true, Ticks: []float64{0, 500, 1000, 1500, 2000}},
+		number: 16, title: "incast of 32: queue, drops and pauses", drawn: "queue of an incast of 32", classes: []string{class},
+		y: figures.ChartAxis{Label: "queuing delay, µs", Quantity: "delay_us", Linear: true, Ticks: []float64{0, 500, 1000, 1500, 2000}},
 		runs: func(o figureOptions) map[string]scenario {
 			return map[string]scenario{
 				schemeSTrack.key: sampled(o, schemeSTrackPrompt, incast32, units.Microsecond, 0),
@@ -295,7 +297,7 @@ func incastQueueFigure() timeFigure {
 	}
 	return timeFigure{
 		number: 20, title: "last hop of incasts with STrack", classes: []string{class},
-		y: figures.ChartAxis{Label: "µs", Quantity: "delay_us", Linear: true, Ticks: []float64{0, 8, 16, 24, 40}},
+		y: figures.ChartAxis{Label: "queuing delay, µs", Quantity: "delay_us", Linear: true, Ticks: []float64{0, 8, 16, 24, 40}},
 		runs: func(o figureOptions) map[string]scenario {
 			by := map[string]scenario{}
 			for _, n := range of(o) {

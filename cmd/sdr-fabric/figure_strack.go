@@ -166,13 +166,13 @@ func (f strackFigure) points(o figureOptions, r map[string]*report) (points []po
 }
 
 func (f strackFigure) chart(o figureOptions, points []point) figures.Chart {
-	x := figures.ChartAxis{Label: "message size", Quantity: "bytes", Format: func(v float64) string { return units.Bytes(v).String() }}
+	x := figures.ChartAxis{Label: "message size", Quantity: "bytes", Format: sizeLabel}
 	for _, s := range o.taken(strackSizes) {
 		x.Ticks = append(x.Ticks, float64(s))
 	}
 	return figures.Chart{
 		Title:    fmt.Sprintf("STrack, figure %d: %s", f.number, f.title),
-		Subtitle: fmt.Sprintf("%s, %s", f.net.topo(o), o.of()),
+		Subtitle: fmt.Sprintf("%s, %s", f.net.topo(o), o.ofBars()),
 		Dotted:   "what the paper's text says",
 		Panels: []figures.ChartPanel{
 			{
@@ -185,6 +185,15 @@ func (f strackFigure) chart(o figureOptions, points []point) figures.Chart {
 			},
 		},
 	}
+}
+
+// sizeLabel prints a size in the unit that the paper has: 100 MB rather than 95.37 MiB.
+func sizeLabel(v float64) string {
+	size := units.Bytes(v)
+	if size%units.KiB != 0 && size%units.MB == 0 {
+		return fmt.Sprintf("%d MB", size/units.MB)
+	}
+	return size.String()
 }
 
 func (f strackFigure) figure() figure {

@@ -93,7 +93,7 @@ func TestSubtitleNamesSeeds(t *testing.T) {
 		if !slices.Contains([]string{"strack:1", "strack:9", "strack:19", "strack:21", "strack:23", "strack:beyond"}, f.name) {
 			continue
 		}
-		require.Contains(t, f.chart(figureOptions{scale: 0.125, seed: 3, seeds: 5}, nil).Subtitle, "means of seeds 3 to 7", f.name)
+		require.Contains(t, f.chart(figureOptions{scale: 0.125, seed: 3, seeds: 5}, nil).Subtitle, "means of seeds 3 to 7, bars: least and greatest", f.name)
 		require.Contains(t, f.chart(figureOptions{scale: 0.125, seed: 3, seeds: 1}, nil).Subtitle, "seed 3", f.name)
 	}
 }
@@ -105,6 +105,32 @@ func TestBesideHtsim(t *testing.T) {
 	require.Len(t, all, 2)
 	require.Equal(t, "ours, stored", all[1].Name)
 	require.True(t, all[1].Paper, "drawn dotted")
+}
+
+// Sizes stand at the axis as the paper has them.
+func TestSizesAtTheAxis(t *testing.T) {
+	require.Equal(t, "100 MB", sizeLabel(float64(strackLargest)))
+	require.Equal(t, "16 MiB", sizeLabel(16<<20))
+	require.Equal(t, "4 KiB", sizeLabel(4<<10))
+}
+
+// The legend of NSCC's figures names each line for itself, and what is stored by its time.
+func TestLegendOfNSCC(t *testing.T) {
+	table, o := nsccTables[0], figureOptions{scale: 1, sizes: nsccSizes[:1]}
+	r := map[string]*report{}
+	for _, run := range table.runs(o) {
+		r[run.name] = &report{FCT: distribution{Max: 35_000}}
+	}
+	var legend []string
+	for _, panel := range table.chart(o, table.points(o, r)).Panels {
+		for _, line := range panel.Lines {
+			legend = append(legend, line.Name)
+		}
+	}
+	require.Equal(t, []string{
+		"ours, 1.0", "htsim before 29 July 2024", "ours, draft", "htsim after 29 July 2024",
+		"1.0 over htsim's after", "1.0 over htsim's before", "draft over htsim's after",
+	}, legend)
 }
 
 // What figures took adds up, over folders and files, and of some figures alone.
