@@ -29,6 +29,13 @@ func (c *Conn) CountsAlike() bool {
 // Uncollected is how many transfers have ended that somebody is expected to come for.
 func (c *Conn) Uncollected() int64 { return c.uncollected.Load() }
 
+// Stopped is why there are no more receives of a Conn whose queue pair works.
+func (c *Conn) Stopped() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.in.stopped
+}
+
 // Idle reports whether every transfer has ended.
 func (c *Conn) Idle() bool {
 	c.mu.Lock()

@@ -46,3 +46,15 @@ func TestManualRefusesToBlock(t *testing.T) {
 	p.until(units.Second, func() bool { return finished(s) })
 	require.NoError(t, s.Wait(ctx), "nothing to wait for")
 }
+
+// TestNotPostedAnyMore: receives that the end of the connection finds before they were posted fail for that reason. They are no receives that
+// the device has refused, which would end the direction with sdr.ErrClosed, and so what begins until Failed is called.
+func TestNotPostedAnyMore(t *testing.T) {
+	p := newPair(t, setup{net: lossy(0), qp: smallQP, scheme: newSR(t, sr.RTO)})
+	r, err := p.conn[1].StartRecv(p.mr(1, 100, 0), 0, 100)
+	require.NoError(t, err)
+	p.conn[1].Fail(sdr.ErrPeerClosed)
+	p.until(units.Second, func() bool { return finished(r) })
+	require.ErrorIs(t, r.Err(), sdr.ErrPeerClosed)
+	require.NoError(t, p.conn[1].Stopped())
+}

@@ -93,8 +93,16 @@ func (in *incoming) postFailed(t *recvTransfer, err error) {
 	in.refused(t, err)
 }
 
+// hasEnded reports whether err is that of a queue pair that takes no posts any more, because either end has closed it or the peer is gone.
+func hasEnded(err error) bool {
+	return errors.Is(err, sdr.ErrClosed) || errors.Is(err, sdr.ErrPeerClosed) || errors.Is(err, sdr.ErrPeerDead)
+}
+
 // refused fails t, for which something can't be posted, and whatever follows if the sender couldn't learn of it otherwise.
 func (in *incoming) refused(t *recvTransfer, err error) {
+	if hasEnded(err) {
+		return // Failed follows, and says why of all transfers, also of those that begin before it
+	}
 	t.fail(err)
 	if t.dataPosted == 0 { // no COMPLETED can tell the sender, which waits
 		in.stop(t.id, err, "a receive can't be posted")

@@ -57,14 +57,16 @@ func exchangeHello(ctx context.Context, s *oob.Conn, cfg *Config, h *host) (hell
 	return theirs, err
 }
 
-// newConn makes the lanes and connects them over s, which it closes when it fails.
-func newConn(ctx context.Context, s *oob.Conn, cfg *Config, h *host, theirs hello) (*Conn, error) {
+// newConn makes the lanes and connects them over s, which it closes when it fails. Where the peer mayHaveLeft, its Conn may have stood, and been
+// closed, before this one stands: then newConn returns one whose Recv says so.
+func newConn(ctx context.Context, s *oob.Conn, cfg *Config, h *host, theirs hello, mayHaveLeft bool) (*Conn, error) {
 	c := &Conn{
 		cfg: cfg, host: h, closing: make(chan struct{}), sendsFile: make(turn, 1), recvsFile: make(turn, 1),
 		local: s.LocalAddr(), remote: s.RemoteAddr(), peerPrivate: theirs.private,
 		release: func() error { return nil },
 	}
-	if err := c.connect(ctx, s, theirs); err != nil {
+	err := c.connect(ctx, s, theirs)
+	if err != nil && !(mayHaveLeft && leftInOrder(err)) {
 		reason := reasonFor(ctx, err)
 		if c.session != nil {
 			c.session.giveReason(reason) // the last lane that closes may be sooner than Leave
@@ -78,7 +80,7 @@ func newConn(ctx context.Context, s *oob.Conn, cfg *Config, h *host, theirs hell
 		return nil, err
 	}
 	c.out.init(c, theirs.buffer)
-	if err := c.in.init(c); err != nil {
+	if err := c.in.init(c, err); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil

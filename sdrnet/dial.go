@@ -78,7 +78,7 @@ func dial(ctx context.Context, addr string, cfg *Config) (*Conn, error) {
 		}
 		return nil, err
 	}
-	conn, err := newConn(ctx, s, c, h, theirs)
+	conn, err := newConn(ctx, s, c, h, theirs, false)
 	if err != nil {
 		return nil, errors.Join(err, h.close())
 	}

@@ -176,7 +176,7 @@ func (l *Listener) connectOn(ctx context.Context, s *oob.Conn, h *host) (*Conn, 
 		_ = s.CloseWithReason(reasonFor(ctx, err))
 		return nil, err
 	}
-	c, err := newConn(ctx, s, l.cfg, h, theirs)
+	c, err := newConn(ctx, s, l.cfg, h, theirs, true)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +246,8 @@ func reasonFor(ctx context.Context, err error) string {
 	return err.Error()
 }
 
-// Accept returns the next peer's connection. Peers with which there is none, because they speak
+// Accept returns the next peer's connection, also that of one whose Dial has returned and that has closed it since, as package net does:
+// its Recv says io.EOF. Peers with which there is none, because they speak
 // something else, say nothing or are configured differently, are told why and logged, up to ten at once and one a second in the
 // long run, and don't end Accept; those that Close finds connecting are not logged. It
 // fails when ctx ends, with net.ErrClosed after Close, and for good when the device can't be opened at

@@ -238,6 +238,30 @@ func TestDescriptors(t *testing.T) {
 	require.Equal(t, before, descriptors(t))
 }
 
+// TestLeftAtOnce: a peer whose Dial has returned, and that closes before the connection stands here, because its packets are slow to confirm
+// it, is one that Accept returns, and its messages are at their end. It is no peer that was turned away.
+func TestLeftAtOnce(t *testing.T) {
+	var log watched.Buffer
+	l := listen(t, &sdrnet.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	ctx := testContext(t)
+	for range 3 {
+		c, err := sdrnet.Dial(ctx, l.Addr().String(), &sdrnet.Config{Link: linkemu.Config{RTT: 200 * units.Millisecond}})
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+		a, err := l.Accept(ctx)
+		require.NoError(t, err)
+		for range 2 {
+			_, err = a.Recv(ctx)
+			require.Equal(t, io.EOF, err)
+		}
+		require.ErrorIs(t, a.Send(ctx, nil), syscall.EPIPE)
+		_, err = a.RecvMemory(ctx, must(a.Alloc(1)), 0, 1)
+		require.Equal(t, io.EOF, err)
+		require.NoError(t, a.Close())
+	}
+	require.NotContains(t, log.String(), "turned a peer away")
+}
+
 // TestPortTaken: a device that can't be opened at the address that was configured ends Accept, and the peer hears why.
 func TestPortTaken(t *testing.T) {
 	addr := netip.MustParseAddr("127.0.0.1")

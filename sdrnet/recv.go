@@ -65,16 +65,19 @@ type receiving struct {
 	b *buffer
 }
 
-// init posts the window.
-func (in *incoming) init(c *Conn) error {
+// init posts the window, unless the peer has left.
+func (in *incoming) init(c *Conn, left error) error {
 	in.c = c
 	in.turn = make(turn, 1)
 	in.pool = pool{endpoint: c.host.endpoint, size: c.cfg.BufferSize, access: sdr.AccessRemoteWrite}
 	if err := in.pool.reserve(c.cfg.Window); err != nil {
 		return err
 	}
-	for range c.cfg.Window {
-		if err := in.post(); err != nil {
+	in.broken = left
+	for i := 0; i < c.cfg.Window && in.broken == nil; i++ {
+		if err := in.post(); leftInOrder(err) {
+			in.broken = err // only now, which Recv says
+		} else if err != nil {
 			return err
 		}
 	}
