@@ -191,6 +191,32 @@ func TestWaitingPeersHoldLittle(t *testing.T) {
 	wg.Wait()
 }
 
+// TestLeftMessages: what a peer has sent before it closed is there for who accepts it later, and who has left nothing isn't kept.
+func TestLeftMessages(t *testing.T) {
+	l, rejected := listen(t, Config{})
+	for _, messages := range []int{0, 2} {
+		c, err := Dial(testContext(t), l.Addr().String(), Config{})
+		require.NoError(t, err)
+		for range messages {
+			require.NoError(t, c.Send(testContext(t), []byte("news")))
+		}
+		require.NoError(t, c.Close()) // this end has heard of it by then
+	}
+	require.ErrorIs(t, rejected.next(t), ErrPeerClosed)
+	time.Sleep(20 * time.Millisecond)
+	s, err := l.Accept(testContext(t))
+	require.NoError(t, err)
+	defer s.Close()
+	for range 2 {
+		m, err := s.Recv(testContext(t))
+		require.NoError(t, err)
+		require.Equal(t, "news", string(m))
+	}
+	_, err = s.Recv(testContext(t))
+	require.ErrorIs(t, err, ErrPeerClosed)
+	require.Empty(t, rejected)
+}
+
 // TestWhoMakesRoom walks through the choices of a full house.
 func TestWhoMakesRoom(t *testing.T) {
 	source := func(i int) netip.Prefix {

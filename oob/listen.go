@@ -60,7 +60,8 @@ func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
 // Accept returns the next peer that has shaken hands. Peers that don't within 3 s are told why, reported
 // through Config.Logger and Config.OnReject, and don't end Accept. Handshakes run side by side: a
 // silent peer delays nobody. Up to 256 peers may be shaking hands or wait for Accept; then one of the source with the most,
-// an IPv4 address or IPv6 network of 64 bits, makes room for each new one, silent ones first. Accept fails with ctx's error, or with ErrClosed after Close.
+// an IPv4 address or IPv6 network of 64 bits, makes room for each new one, silent ones first. One that has gone meanwhile is
+// still returned if it has left messages. Accept fails with ctx's error, or with ErrClosed after Close.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	select {
 	case c := <-l.good:
@@ -153,15 +154,21 @@ func (l *Listener) serve(ctx context.Context, p *pendingConn) error {
 		return err
 	}
 	l.pending.greet(p)
-	select {
-	case l.good <- c:
-		return nil
-	case <-c.Closed():
-		err = c.Err()
-		c.Close()
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-		_ = c.CloseWithReason(err.Error())
+	gone := c.Closed()
+	for {
+		select {
+		case l.good <- c:
+			return nil
+		case <-gone:
+			if len(c.messages) == 0 {
+				c.Close()
+				return c.Err()
+			}
+			gone = nil // what it has left is for Accept's caller, as its Close has promised
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+			_ = c.CloseWithReason(err.Error())
+			return err
+		}
 	}
-	return err
 }
