@@ -14,7 +14,8 @@
 // Messages: [Conn.Send] and [Conn.Recv] keep boundaries and order, and need no receive to be posted:
 // Config.Window buffers wait at each end. A sender whose peer doesn't call Recv waits.
 //
-// A stream: [Conn.Stream] is a net.Conn over the same messages. Use one or the other.
+// A stream: [Conn.Stream] is a net.Conn over the same messages. Use one or the other. A [Listener] is no net.Listener, since its Accept
+// returns a Conn and takes a context: the ten lines that make it one, for net/http, net/rpc and the like, are in the example Http.
 //
 // Memory: [Conn.SendMemory] and [Conn.RecvMemory] move bytes between registered memory of the two
 // applications without a copy (on userroce: without one in user space), of any length. The n-th call
