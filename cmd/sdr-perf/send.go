@@ -148,7 +148,7 @@ func (pt *point) next(r *measurement, warming, counting units.Duration) op {
 		return opWarmup
 	case pt.Iters > 0 && r.times.n < pt.Iters:
 		return opCount
-	case pt.Iters == 0 && (r.times.n < leastIters || counting < pt.Duration && r.times.n < maxIters):
+	case pt.Iters == 0 && (r.times.n < leastIters || counting < pt.Duration):
 		return opCount
 	default:
 		return opEnd

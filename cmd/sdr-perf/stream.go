@@ -75,6 +75,10 @@ func (pt *point) connectLanes(ctx context.Context, limit units.Duration) error {
 	return errors.Join(errs...)
 }
 
+// phaseTime, a century, bounds how long an end waits for the other to have sent all of a phase. Nobody knows how long --iters take, and after the
+// longest --duration transfers are still under way. A peer that dies ends the wait, as the connection ends with it.
+const phaseTime = 100 * 365 * maxDuration
+
 // A phaseEnd is said by both ends when they have sent all of a phase.
 type phaseEnd struct {
 	// Sent is how many transfers each lane has sent since the beginning.
@@ -236,7 +240,7 @@ func (pt *point) untilParting(ctx, asked context.Context, fail func(error)) (bus
 		return asked, func() {}
 	case pt.end.end == sending:
 		return asked, func() {
-			if _, err := exchange(ctx, pt.oob, maxDuration, parting{asked.Err() != nil}); err != nil {
+			if _, err := exchange(ctx, pt.oob, phaseTime, parting{asked.Err() != nil}); err != nil {
 				fail(err)
 			}
 		}
@@ -245,7 +249,7 @@ func (pt *point) untilParting(ctx, asked context.Context, fail func(error)) (bus
 	heard := make(chan struct{})
 	go func() {
 		defer close(heard)
-		switch theirs, err := exchange(ctx, pt.oob, maxDuration, parting{}); {
+		switch theirs, err := exchange(ctx, pt.oob, phaseTime, parting{}); {
 		case err != nil:
 			fail(err)
 		case theirs.Interrupted:
@@ -304,7 +308,7 @@ func (pt *point) endPhase(ctx, asked context.Context, all *flow) (phaseEnd, erro
 		}
 		ours.Sent = append(ours.Sent, sent)
 	}
-	theirs, err := exchange(ctx, pt.oob, maxDuration, ours)
+	theirs, err := exchange(ctx, pt.oob, phaseTime, ours)
 	switch {
 	case err != nil && asked.Err() != nil:
 		return theirs, errors.Join(asked.Err(), err)
@@ -351,7 +355,7 @@ func (pt *point) limit(phase op) func(n int, spent units.Duration) bool {
 		if pt.Iters > 0 {
 			return n >= pt.Iters
 		}
-		return n >= maxIters || n >= leastIters && spent >= pt.Duration
+		return n >= leastIters && spent >= pt.Duration
 	}
 }
 

@@ -215,7 +215,7 @@ func FuzzReport(f *testing.F) {
 		}
 		var v visit
 		v.add(told.Result, units.KiB)
-		if v.transfers < 0 || v.transfers > maxIters {
+		if v.transfers < 0 || v.transfers > mostTransfers || v.bytes < 0 || v.bytes > mostCarried {
 			t.Fatalf("%d transfers by %s", v.transfers, b)
 		}
 		for _, c := range all {
@@ -225,6 +225,26 @@ func FuzzReport(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestDuration: --duration is how long a point takes, however many transfers fit into it, and the end that only waits waits for longer.
+func TestDuration(t *testing.T) {
+	p := defaultParams()
+	p.Duration = maxDuration
+	require.NoError(t, p.check())
+	pt := &point{params: &p}
+	many := newMeasurement()
+	many.times.n = 10 * maxIters
+	require.Equal(t, opCount, pt.next(many, 0, maxDuration-1))
+	require.Equal(t, opEnd, pt.next(many, 0, maxDuration))
+	enough := pt.limit(opCount)
+	require.False(t, enough(10*maxIters, maxDuration-1))
+	require.True(t, enough(10*maxIters, maxDuration))
+	require.Greater(t, phaseTime, 1000*p.Duration)
+
+	var v visit
+	v.add(&result.Result{Iterations: 10 * maxIters}, 64)
+	require.Equal(t, "1 point, 100000000 transfers, 5.96 GiB in 1 s", v.text(time.Second))
 }
 
 // Where there is no terminal, progress is a line now and then, and nothing else.

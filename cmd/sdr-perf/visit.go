@@ -22,15 +22,22 @@ type visit struct {
 	wrong     int
 }
 
+// What a point may be said to have at most, more than a day has at a hundred million transfers a second and 800 Gbit/s, so that no client's sums
+// wrap around.
+const (
+	mostTransfers             = 10_000_000_000_000
+	mostCarried   units.Bytes = 1 << 53
+)
+
 // begin notes who has come.
 func (v *visit) begin(from net.Addr) { v.from, v.begun = from, time.Now() }
 
 // add notes a point, whose numbers come from the network.
 func (v *visit) add(r *result.Result, size units.Bytes) {
-	n := min(max(r.Iterations, 0), maxIters)
+	n := min(max(r.Iterations, 0), mostTransfers)
 	v.points++
 	v.transfers += n
-	v.bytes += units.Bytes(n) * size
+	v.bytes += min(units.Bytes(n), mostCarried/max(size, 1)) * size
 	if r.Verified != nil && !*r.Verified {
 		v.wrong++
 	}
