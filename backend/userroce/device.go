@@ -53,7 +53,7 @@ type Device struct {
 	unused []byte              // rest of random; +checklocks:mu
 	tables map[*table]struct{} // +checklocks:mu
 	cqs    map[*cq]struct{}    // +checklocks:mu
-	// routes remembers the paths to peers, with the largest MTU that was found to fit, and never that one
+	// routes remembers the paths to peers for a moment, with the largest MTU that was found to fit, and never that one
 	// did not fit, because the path's MTU may have grown since.
 	routes map[netip.Addr]route // +checklocks:mu
 }

@@ -114,6 +114,8 @@ type route struct {
 	mtu units.Bytes
 	// local: the peer is on this host.
 	local bool
+	// at is when it was looked up.
+	at units.Instant
 }
 
 // routeTo looks up the path to a peer.

@@ -93,7 +93,7 @@ func TestForgedTooBig(t *testing.T) {
 	})
 }
 
-// TestRouteMTU: the MTU that a route was given counts, and in the place of the interface's.
+// TestRouteMTU: the MTU that a route was given counts, and in the place of the interface's, also for a device that has known the path without.
 func TestRouteMTU(t *testing.T) {
 	if !requireNamespace(t) {
 		return
@@ -109,7 +109,10 @@ func TestRouteMTU(t *testing.T) {
 				Dst: &net.IPNet{IP: peer.AsSlice(), Mask: net.CIDRMask(peer.BitLen(), peer.BitLen())},
 			}
 			require.NoError(t, netlink.RouteAdd(route))
-			clear(a.d.routes)
+			r, known := a.d.routes[peer]
+			require.True(t, known, "the path is remembered")
+			r.at = r.at.Add(-routeAge)
+			a.d.routes[peer] = r
 			qp, err := a.d.NewQP(backend.QPConfig{Type: backend.UC, SendCQ: a.cq, RecvCQ: a.cq, MTU: 4096})
 			require.NoError(t, err)
 			require.ErrorContains(t, qp.Connect(b.qp.Info()), "the route to "+peer.String()+" has MTU 1500: use MTU 1024")

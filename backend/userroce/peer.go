@@ -89,7 +89,8 @@ func (p *peer) trains(d *Device, now units.Instant) bool {
 // checkPath makes sure that packets with MTU mtu fit the path to a, as far as this host knows, and says whether a is on this host. d.mu
 // is held.
 func (d *Device) checkPath(a netip.Addr, mtu units.Bytes) (local bool, err error) {
-	if r, known := d.routes[a]; known && mtu <= r.mtu {
+	now := d.Now()
+	if r, known := d.routes[a]; known && mtu <= r.mtu && now.Sub(r.at) < routeAge {
 		return r.local, nil
 	}
 	r, err := routeTo(d.addr, a, d.scope)
@@ -104,12 +105,15 @@ func (d *Device) checkPath(a netip.Addr, mtu units.Bytes) (local bool, err error
 	if len(d.routes) == maxRoutes {
 		clear(d.routes) // those that are still in use are soon found again
 	}
-	d.routes[a] = route{mtu, r.local}
+	d.routes[a] = route{mtu, r.local, now}
 	return r.local, nil
 }
 
 // maxRoutes bounds the paths that a device remembers: any number of peers may come, and each says by itself what its address is.
 const maxRoutes = 1024
+
+// routeAge is how long it remembers them, which is for the queue pairs of one connection: a device may be older than the route that there is now.
+const routeAge = units.Second
 
 // maxHandles bounds the address handles of a device.
 const maxHandles = 1 << 16
