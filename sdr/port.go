@@ -298,7 +298,7 @@ func (p *Port) MaxScheme() int {
 // messages of a transfer there may be none.
 func (p *Port) Expect(waits bool) { p.qp().expecting = waits }
 
-// RTT returns the smoothed round-trip time, its variation and the smallest seen;
+// RTT returns the smoothed round-trip time, its variation and the smallest of the last half to whole minute;
 // all are 0 before the first sample.
 func (p *Port) RTT() (smoothed, variation, least units.Duration) {
 	if q := p.qp(); q.sess != nil {

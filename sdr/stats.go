@@ -74,7 +74,7 @@ type QPStats struct {
 	Trimmed uint64
 	// Control counts control datagrams.
 	Control ControlStats
-	// SRTT and MinRTT are round-trip times.
+	// SRTT and MinRTT are round-trip times: smoothed, and the least of the last half to whole minute.
 	SRTT, MinRTT units.Duration
 	// InFlight is the number of packets posted and not completed.
 	InFlight int

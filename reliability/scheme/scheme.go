@@ -76,7 +76,7 @@ type Env struct {
 	// Channels is the number of channels, at least 1.
 	Channels int
 	// RTT is the smoothed round-trip time and RTTVar its mean deviation;
-	// MinRTT is the smallest seen. RTT is 0 until the first sample.
+	// MinRTT is the smallest of the last half to whole minute. RTT is 0 until the first sample.
 	RTT, RTTVar, MinRTT units.Duration
 	// Answered is when the newest ping was sent that the peer has answered, at least each 250 ms while the path carries them: what
 	// has backed off since it carried nothing need wait no longer (RetryAt). 0 before the first answer.

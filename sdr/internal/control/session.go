@@ -221,10 +221,10 @@ func (s *Session) watchAnew(now units.Instant) { s.lastReceived, s.nextPing, s.p
 // LastReceived is when the peer's last datagram arrived, or the watch over it began anew.
 func (s *Session) LastReceived() units.Instant { return s.lastReceived }
 
-// RTT returns the smoothed round trip, its variation and the smallest seen, all
+// RTT returns the smoothed round trip, its variation and the smallest seen lately, all
 // 0 before the first sample.
 func (s *Session) RTT() (smoothed, variation, least units.Duration) {
-	return s.time.srtt, s.time.rttvar, s.time.min
+	return s.time.srtt, s.time.rttvar, s.time.least.get()
 }
 
 // Answered is when the newest ping was sent that the peer has answered, 0 before the first.
@@ -259,7 +259,7 @@ func (s *Session) Handle(now units.Instant, h wire.Header, f *wire.Frame) bool {
 	case wire.TypePong:
 		p := &s.pings[f.ID%maxPings]
 		if p.number == f.ID && f.ID != 0 {
-			s.time.sample(now.Sub(p.sent))
+			s.time.sample(now, now.Sub(p.sent))
 			s.answered = max(s.answered, p.sent)
 			p.number = 0
 		}

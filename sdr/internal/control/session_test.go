@@ -83,7 +83,7 @@ func TestHeldBack(t *testing.T) {
 	const hold = 200 * units.Microsecond
 	s := NewSession(0, 7, 1024)
 	s.HoldBack(hold)
-	s.time.sample(40 * units.Microsecond)
+	s.time.sample(0, 40*units.Microsecond)
 	receive := func(now units.Instant) {
 		s.Receive(now, wire.Header{}, nil, 0)
 		s.Ack(wire.TypeCompleted, 5)
@@ -291,8 +291,8 @@ func TestTiming(t *testing.T) {
 		{60 * ms, 42500 * units.Microsecond, 20 * ms, 40 * ms, 122500 * units.Microsecond},
 		{20 * ms, 39687500, 20625 * units.Microsecond, 20 * ms, 122187500},
 	} {
-		w.sample(c.sample)
-		require.Equal(t, timing{srtt: c.srtt, rttvar: c.rttvar, min: c.min}, w)
+		w.sample(0, c.sample)
+		require.Equal(t, [3]units.Duration{c.srtt, c.rttvar, c.min}, [3]units.Duration{w.srtt, w.rttvar, w.least.get()})
 		require.Equal(t, c.repeat, w.repeatAfter())
 	}
 	require.Equal(t, 45*ms, (&timing{srtt: 40 * ms, rttvar: ms}).repeatAfter())
@@ -300,8 +300,38 @@ func TestTiming(t *testing.T) {
 	require.Equal(t, 40*ms/perRTT, (&timing{srtt: 40 * ms}).trainSpacing())
 	require.Equal(t, minTrainSpacing, (&timing{srtt: ms}).trainSpacing())
 	w = timing{}
-	w.sample(0) // by a clock that is coarser than the path
+	w.sample(0, 0) // by a clock that is coarser than the path
 	require.Positive(t, w.srtt)
+}
+
+// The least round trip is that of the last half to whole minute of samples, so that a path may become longer. A few samples make no minute: after a
+// time without any, what was known before still counts.
+func TestLeastRoundTrip(t *testing.T) {
+	var l leastRTT
+	require.Zero(t, l.get())
+	now := units.Instant(5)
+	add := func(n int, every, rtt units.Duration) {
+		for range n {
+			now = now.Add(every)
+			l.add(now, rtt)
+		}
+	}
+	add(1, 0, 10*ms)
+	add(1, 0, 12*ms)
+	require.Equal(t, 10*ms, l.get())
+	add(leastSamples/2, leastSpan, 80*ms)
+	require.Equal(t, 10*ms, l.get(), "too few samples for a span")
+	now = 5
+	l = leastRTT{}
+	add(1, 0, 10*ms)
+	add(10*leastSamples, leastSpan/(10*leastSamples)-1, 80*ms)
+	require.Equal(t, 10*ms, l.get(), "a span that isn't over")
+	add(1, leastSpan/leastSamples, 80*ms)
+	require.Equal(t, 10*ms, l.get(), "that of the span before")
+	add(leastSamples, leastSpan/leastSamples, 80*ms)
+	require.Equal(t, 80*ms, l.get(), "a longer path")
+	add(1, 0, 20*ms)
+	require.Equal(t, 20*ms, l.get(), "a shorter one, at once")
 }
 
 // Pings follow each other at the round trip at least, and at ever longer pauses.

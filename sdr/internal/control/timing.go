@@ -6,15 +6,51 @@ import "github.com/sdr-rdma/go-sdr/units"
 
 // timing estimates the round trip (RFC 6298's smoothing) and spaces repetitions.
 type timing struct {
-	srtt, rttvar, min units.Duration
+	srtt, rttvar units.Duration
+	least        leastRTT
 	// hold is how long what nobody waits for is held back, here and at the peer.
 	hold units.Duration
 }
 
-func (t *timing) sample(r units.Duration) {
+// A path may become longer while a connection lasts, so the least round trip is that of two spans, each of which lasts so long and has so many
+// samples. While work is pending, pings go four times a second: what is rare, as that a queue is empty or that a host answers at once, has had its
+// chance by then. A time without work makes nothing old.
+const (
+	leastSpan    = 30 * units.Second
+	leastSamples = 64
+)
+
+// A leastRTT is the least round trip of the last samples.
+type leastRTT struct {
+	before, current units.Duration // of the last span, 0: there was none, and of this one
+	begun           units.Instant
+	n               int // samples of this span
+}
+
+func (l *leastRTT) add(now units.Instant, r units.Duration) {
+	if l.n >= leastSamples && now.Sub(l.begun) >= leastSpan {
+		*l = leastRTT{before: l.current}
+	}
+	if l.n == 0 {
+		l.current, l.begun = r, now
+	}
+	l.current = min(l.current, r)
+	l.n++
+}
+
+// get is 0 before the first sample.
+func (l *leastRTT) get() units.Duration {
+	if l.before > 0 {
+		return min(l.before, l.current)
+	}
+	return l.current
+}
+
+func (t *timing) sample(now units.Instant, r units.Duration) {
 	r = max(r, 1)
+	t.least.add(now, r)
 	if t.srtt == 0 {
-		t.srtt, t.rttvar, t.min = r, r/2, r
+		t.srtt, t.rttvar = r, r/2
 		return
 	}
 	d := t.srtt - r
@@ -23,7 +59,6 @@ func (t *timing) sample(r units.Duration) {
 	}
 	t.rttvar += (d - t.rttvar) / 4
 	t.srtt += (r - t.srtt) / 8
-	t.min = min(t.min, r)
 }
 
 // rtt is the smoothed round trip or the initial assumption.
