@@ -77,8 +77,10 @@ type QPConfig struct {
 	// Silence is how long the peer may be silent while work is pending.
 	// At least 10 ms, default 30 s.
 	Silence units.Duration
-	// ConnectTimeout bounds the check that full-size packets arrive.
-	// At least 1 ms, default 5 s.
+	// ConnectTimeout bounds the check that full-size packets arrive; four
+	// round trips, as they are measured, come on top, and on a path that carries
+	// the peer's packets, but no answer yet to ours, as much time again. The round
+	// trip must be shorter than it. At least 1 ms, default 5 s.
 	ConnectTimeout units.Duration
 	// MSL is how long a packet may live in the network; it matters only on
 	// devices that can't distinguish messages by their full sequence. Default 250 ms + 4 RTT.

@@ -19,9 +19,14 @@ type connCheck struct {
 	mr       *MR
 	recv     *recvMsg
 	send     *sendMsg
-	deadline units.Instant
+	deadline units.Instant // ConnectTimeout after it began, but for standstills
+	heard    units.Instant // when the first datagram of the peer had come, Never before
+	sent     units.Instant // when our packet went out first, Never before
 	again    units.Instant
 	tries    int
+	// unanswered counts the tries since QP.sess.Answered was last seen to change, from answered on.
+	unanswered int
+	answered   units.Instant
 }
 
 const (
@@ -31,6 +36,11 @@ const (
 	// and then ever fewer: who connects may have named an address that is somebody else's, and grants by datagrams that may come from anywhere.
 	checksAtFirst  = 8
 	mostCheckPause = units.Second
+	// While no ping is answered, a slow link may still be busy with the packets of before, and answers wait behind them: so only
+	// checksUnanswered follow each other at the least pause, and then ever fewer.
+	checksUnanswered = 1
+	// connectRoundTrips is how many measured round trips connecting may take beyond ConnectTimeout.
+	connectRoundTrips = 4
 )
 
 // leastControl is how long control datagrams may be at least, whatever the MTU, where the device has any so long: the IBTA's least MTU. Shorter
@@ -117,7 +127,7 @@ func (q *QP) StartConnect(info Info) error {
 
 // startConnCheck posts message 0 in both directions; mu is held.
 func (q *QP) startConnCheck(now units.Instant) error {
-	c := &connCheck{deadline: now.Add(q.cfg.ConnectTimeout), again: units.Never}
+	c := &connCheck{deadline: now.Add(q.cfg.ConnectTimeout), heard: units.Never, sent: units.Never, again: units.Never}
 	var err error
 	if c.buf, err = AllocBuffer(2 * q.cfg.MTU); err != nil {
 		return err
@@ -145,6 +155,9 @@ func (q *QP) progressConnect(now units.Instant) {
 	if c == nil || q.state() > qpReady {
 		return
 	}
+	if c.heard == units.Never && q.sess.Stats.DatagramsReceived > 0 {
+		c.heard = now
+	}
 	if c.recv.msg.Tracker.AllSet() {
 		c.recv.complete()
 	}
@@ -164,11 +177,29 @@ func (q *QP) progressConnect(now units.Instant) {
 		q.kick()
 		return
 	}
-	if now >= c.deadline {
+	if now >= q.connectDeadline() {
 		q.fail(q.connCheckFailed())
 		return
 	}
 	q.repeatConnCheck(now)
+}
+
+// connectDeadline is when connecting has failed. ConnectTimeout can't know how long packets take: round trips that were measured come on top, and
+// while the peer is heard and nothing tells how long our packet of full size takes, twice as long may pass. mu is held.
+func (q *QP) connectDeadline() units.Instant {
+	c := q.connCheck
+	rtt, _, _ := q.sess.RTT()
+	limit := c.deadline.Add(connectRoundTrips * rtt)
+	if c.heard != units.Never && !q.sawRoundTrip() {
+		limit = max(limit, c.heard.Add(2*q.cfg.ConnectTimeout))
+	}
+	return limit
+}
+
+// sawRoundTrip reports whether a ping has been answered that went after our packet of full size, so that it would have waited behind it; mu is held.
+func (q *QP) sawRoundTrip() bool {
+	answered := q.sess.Answered()
+	return answered > 0 && (q.connCheck.sent == units.Never || answered >= q.connCheck.sent)
 }
 
 // nextConnCheck is when progressConnect has something to do again; mu is held.
@@ -179,9 +210,9 @@ func (q *QP) nextConnCheck(now units.Instant) units.Instant {
 	case c.passed():
 		return now
 	case c.send.state() != sendOpen:
-		return c.deadline // the peer's turn
+		return q.connectDeadline() // the peer's turn
 	default:
-		return min(c.again, c.deadline)
+		return min(c.again, q.connectDeadline())
 	}
 }
 
@@ -191,11 +222,18 @@ func (q *QP) repeatConnCheck(now units.Instant) {
 	switch {
 	case c.send.state() != sendOpen:
 	case c.again == units.Never:
-		c.again = now.Add(connCheckPause)
+		c.sent, c.again = now, now.Add(connCheckPause)
 	case now >= c.again:
 		rtt, _, _ := q.sess.RTT()
 		c.tries++
 		pause := max(connCheckPause, rtt)
+		if a := q.sess.Answered(); a != c.answered {
+			c.answered, c.unanswered = a, 0
+		}
+		c.unanswered++
+		if more := c.unanswered - checksUnanswered; more > 0 {
+			pause = max(pause, min(pause<<min(3*more, 16), mostCheckPause<<min(max(0, more-3), 2)))
+		}
 		if more := c.tries - checksAtFirst; more > 0 && c.recv.state() == recvPosted {
 			pause = min(pause<<min(more, 16), max(pause, mostCheckPause))
 		}
@@ -207,23 +245,32 @@ func (q *QP) repeatConnCheck(now units.Instant) {
 // connCheckFailed says why the connection check hasn't ended in time; mu is held.
 func (q *QP) connCheckFailed() error {
 	c := q.connCheck
+	began := c.deadline.Add(-q.cfg.ConnectTimeout)
+	limit := units.FormatDuration(q.connectDeadline().Sub(began))
 	e := &OpError{Op: "connect", Object: q.name, Err: ErrPeerDead}
 	switch {
 	case q.sess.Stats.DatagramsReceived == 0:
-		e.Detail = "nothing arrived from the peer within " + units.FormatDuration(q.cfg.ConnectTimeout)
-		e.Fix = "has it called Connect, and does UDP pass in both directions?"
+		e.Detail = "nothing arrived from the peer within " + limit
+		e.Fix = "has it called Connect, does UDP pass in both directions, and is the round trip shorter than ConnectTimeout?"
+	case q.sess.Answered() == 0:
+		e.Detail = "packets of the peer arrive, but it has answered none of ours within " + limit
+		e.Fix = "does UDP pass in both directions? If the path is only slow or long, raise ConnectTimeout or choose a smaller MTU"
+	case !q.sawRoundTrip():
+		e.Detail = "the path is so slow that packets of full size could not pass in both directions within " + limit
+		e.Fix = "raise ConnectTimeout, or choose a smaller MTU"
 	case !c.recv.msg.Tracker.AllSet() && c.recv.state() != recvFenced:
 		e.Err = ErrMismatch
 		e.Detail = fmt.Sprintf("small packets pass, but no packet of full size did within %v: the path does not carry MTU %d (%d bytes with headers)",
-			units.FormatDuration(q.cfg.ConnectTimeout), q.cfg.MTU, q.cfg.MTU+q.caps.HeaderBytes)
+			limit, q.cfg.MTU, q.cfg.MTU+q.caps.HeaderBytes)
 		e.Fix = "raise the MTU of the interfaces on the path, or choose a smaller one at both ends"
 	case c.send.state() <= sendOpen:
-		e.Detail = fmt.Sprintf("the peer's packet of full size arrived, but within %v no word that ours did", units.FormatDuration(q.cfg.ConnectTimeout))
+		e.Detail = fmt.Sprintf("the peer's packet of full size arrived, but within %v no word that ours did", limit)
 		e.Fix = fmt.Sprintf("is either host overloaded, or does the path carry MTU %d towards this one only?", q.cfg.MTU)
 	default:
-		e.Detail = "the connection check did not finish within " + units.FormatDuration(q.cfg.ConnectTimeout)
+		e.Detail = "the connection check did not finish within " + limit
+		e.Fix = "if the path is slow or long, raise ConnectTimeout or choose a smaller MTU"
 	}
-	q.addRefusal(e, c.deadline.Add(-q.cfg.ConnectTimeout))
+	q.addRefusal(e, began)
 	return e
 }
 

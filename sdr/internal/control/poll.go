@@ -73,7 +73,9 @@ func (s *Session) appendPings(now units.Instant, b []byte) []byte {
 	}
 	s.pongs = s.pongs[:0]
 	if s.active && now >= s.nextPing {
-		s.pingNo++
+		if s.pingNo++; s.pingNo == 1 {
+			s.time.asked = now
+		}
 		s.pings[s.pingNo%maxPings] = ping{s.pingNo, now}
 		f := wire.Frame{Type: wire.TypePing, ID: s.pingNo}
 		b = f.Append(b)

@@ -23,9 +23,11 @@ const (
 	// maxQueued bounds SCHEME frames that wait for the next datagram; they
 	// are unreliable, so the newest replace the oldest.
 	maxQueued = 64
-	// maxPings bounds pings in flight whose answer would be a sample, and pings of the peer that
-	// wait for an answer.
-	maxPings = 16
+	// maxPings bounds pings in flight whose answer would be a sample: at a quarter of a second from one to the next, those of 16 s, which
+	// is as long as a round trip may be that is measured.
+	maxPings = 64
+	// maxPongs bounds pings of the peer that wait for an answer.
+	maxPongs = 16
 	// pingsPerSilence is how many pings, or answers to them, have to get lost for a peer to be thought dead.
 	pingsPerSilence = 8
 	// MaxBackoff is the longest pause between repetitions.
@@ -41,6 +43,11 @@ const (
 	// the least pause between them.
 	perRTT          = 32
 	minTrainSpacing = 100 * units.Microsecond
+	// A train that begins before any ping has been answered has unmeasuredTrain frames. The link may be slow, and then what was sent keeps
+	// the answer from coming: so after denseUnanswered frames there are only perUnanswered in as long as the first ping has been away.
+	unmeasuredTrain = 64
+	denseUnanswered = 40
+	perUnanswered   = 4
 	// minCopySpacing is the least pause between spaced copies. maxCopySpacing bounds how long they
 	// wait for an acknowledgement that would make them needless.
 	minCopySpacing = 20 * units.Microsecond
@@ -106,7 +113,7 @@ type Session struct {
 // NewSession makes a session that writes peerID, the number that the peer chose,
 // into its datagrams, and keeps them within maxLen bytes.
 func NewSession(now units.Instant, peerID uint64, maxLen int) *Session {
-	return &Session{peerID: peerID, maxLen: maxLen, lastReceived: now, nextPing: now, maxPingPause: MaxBackoff / 4}
+	return &Session{peerID: peerID, maxLen: maxLen, lastReceived: now, nextPing: now, maxPingPause: MaxBackoff / 4, time: timing{asked: units.Never}}
 }
 
 // Silence has so many pings go while work is pending that a peer which lives isn't silent for so long.
@@ -253,7 +260,7 @@ func (s *Session) Handle(now units.Instant, h wire.Header, f *wire.Frame) bool {
 			s.Stats.Violations++
 		}
 	case wire.TypePing:
-		if len(s.pongs) < maxPings {
+		if len(s.pongs) < maxPongs {
 			s.pongs = append(s.pongs, f.ID)
 		}
 	case wire.TypePong:

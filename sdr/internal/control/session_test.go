@@ -41,6 +41,7 @@ func drain(t *testing.T, s *Session, now units.Instant) (frames []wire.Frame, ne
 
 func TestCopiesThenTrainsThenBackoff(t *testing.T) {
 	s := NewSession(0, 7, 1024)
+	s.time.sample(0, initialRTT)
 	s.Put(0, wire.Frame{Type: wire.TypeStart, ID: 3, Length: 100}, 3)
 	var at []units.Instant
 	now := units.Instant(0)
@@ -187,11 +188,11 @@ func TestAckListsWhatWasReceived(t *testing.T) {
 	require.Len(t, frames, maxAcks)
 
 	s = NewSession(0, 7, 256) // as short as datagrams ever are
-	for i := range uint64(10 * maxPings) {
+	for i := range uint64(10 * maxPongs) {
 		require.True(t, s.Handle(0, wire.Header{}, &wire.Frame{Type: wire.TypePing, ID: 1<<64 - 1 - i}))
 	}
 	frames, _ = drain(t, s, 0)
-	require.Len(t, frames, maxPings)
+	require.Len(t, frames, maxPongs)
 }
 
 func TestOutstanding(t *testing.T) {
@@ -297,8 +298,11 @@ func TestTiming(t *testing.T) {
 	}
 	require.Equal(t, 45*ms, (&timing{srtt: 40 * ms, rttvar: ms}).repeatAfter())
 	require.Equal(t, 1100*units.Microsecond, (&timing{srtt: 100 * units.Microsecond}).repeatAfter())
-	require.Equal(t, 40*ms/perRTT, (&timing{srtt: 40 * ms}).trainSpacing())
-	require.Equal(t, minTrainSpacing, (&timing{srtt: ms}).trainSpacing())
+	require.Equal(t, 40*ms/perRTT, (&timing{srtt: 40 * ms}).trainSpacing(0, 1))
+	require.Equal(t, minTrainSpacing, (&timing{srtt: ms}).trainSpacing(0, 1))
+	w = timing{asked: units.Instant(ms)} // and not answered
+	require.Equal(t, initialRTT/perRTT, w.trainSpacing(units.Instant(41*ms), unmeasuredTrain-denseUnanswered))
+	require.Equal(t, 10*ms, w.trainSpacing(units.Instant(41*ms), unmeasuredTrain-denseUnanswered-1))
 	w = timing{}
 	w.sample(0, 0) // by a clock that is coarser than the path
 	require.Positive(t, w.srtt)
@@ -332,6 +336,32 @@ func TestLeastRoundTrip(t *testing.T) {
 	require.Equal(t, 80*ms, l.get(), "a longer path")
 	add(1, 0, 20*ms)
 	require.Equal(t, 20*ms, l.get(), "a shorter one, at once")
+}
+
+// TestMeasuresLongRTT: pings that have been under way for 16 s still tell the round trip.
+func TestMeasuresLongRTT(t *testing.T) {
+	const rtt = 15 * units.Second
+	s := NewSession(0, 1, 512)
+	s.SetActive(0, true)
+	type pong struct {
+		at units.Instant
+		id uint64
+	}
+	var pongs []pong
+	for now := units.Instant(0); now < units.Instant(3*rtt); {
+		frames, next := drain(t, s, now)
+		for i := range frames {
+			pongs = append(pongs, pong{now.Add(rtt), frames[i].ID})
+		}
+		now = min(next, pongs[0].at)
+		if pongs[0].at == now {
+			s.Handle(now, wire.Header{}, &wire.Frame{Type: wire.TypePong, ID: pongs[0].id})
+			pongs = pongs[1:]
+		}
+	}
+	srtt, _, least := s.RTT()
+	require.Equal(t, [2]units.Duration{rtt, rtt}, [2]units.Duration{srtt, least})
+	require.Equal(t, pongs[0].at.Add(-rtt-250*ms), s.Answered())
 }
 
 // Pings follow each other at the round trip at least, and at ever longer pauses.

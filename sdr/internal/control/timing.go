@@ -10,6 +10,8 @@ type timing struct {
 	least        leastRTT
 	// hold is how long what nobody waits for is held back, here and at the peer.
 	hold units.Duration
+	// asked is when the first ping was sent, Never before.
+	asked units.Instant
 }
 
 // A path may become longer while a connection lasts, so the least round trip is that of two spans, each of which lasts so long and has so many
@@ -85,9 +87,13 @@ func (t *timing) repeatAfter() units.Duration {
 	return t.rtt() + max(4*t.rttvar, t.rtt()/8, units.Millisecond)
 }
 
-// trainSpacing is the pause between the frames of a train, RTT/32, at least 100 µs.
-func (t *timing) trainSpacing() units.Duration {
-	return max(t.rtt()/perRTT, minTrainSpacing)
+// trainSpacing is the pause before a frame of a train with left more to go: RTT/32, at least 100 µs, and longer where the link may be slow.
+func (t *timing) trainSpacing(now units.Instant, left int16) units.Duration {
+	d := max(t.rtt()/perRTT, minTrainSpacing)
+	if t.srtt == 0 && t.asked <= now && left < unmeasuredTrain-denseUnanswered {
+		d = max(d, now.Sub(t.asked)/perUnanswered)
+	}
+	return d
 }
 
 // reschedule says when a frame that has just been sent is due again: its copies, then
@@ -103,11 +109,14 @@ func (t *timing) reschedule(now units.Instant, it *item) {
 		return
 	case it.train > 0:
 		it.train--
-		it.due = now.Add(t.trainSpacing())
+		it.due = now.Add(t.trainSpacing(now, it.train))
 		return
 	case it.backoff == 0:
 		it.backoff = t.repeatAfter()
 		it.train = firstTrain
+		if t.srtt == 0 {
+			it.train = unmeasuredTrain
+		}
 	default:
 		it.backoff = min(2*it.backoff, MaxBackoff)
 		it.train = trainLength
