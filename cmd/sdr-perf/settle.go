@@ -15,8 +15,8 @@ const (
 	// settleAlike is how many comparisons on end have to show the same, where packets are missing: those
 	// may be lost, or wait for a host that is busy.
 	settleAlike = 4
-	// settleSigns is how many packets of a connection between two comparisons are signs of life and what acknowledges
-	// them. While a receive is posted the ends ask each other for such, so that on a path of a quarter of a second
+	// settleSigns is how many packets of a connection between two comparisons, and in each further second from one to the other, are signs of
+	// life and what acknowledges them. While a receive is posted the ends ask each other for such, so that on a path of a quarter of a second
 	// something is always under way. Those who see nothing else for settleTime need not wait until nothing is.
 	settleSigns = 32
 	settleTime  = units.Second
@@ -58,7 +58,7 @@ func (pt *point) settle(ctx context.Context) (tally, error) {
 
 // settling is what comparisons have shown. It follows from what both ends know, so that they come to the same end.
 type settling struct {
-	signs  uint64 // so many packets between two comparisons are no data
+	signs  uint64 // so many packets in a second between two comparisons are no data
 	best   tally  // the one that fewest packets were missing in since data was sent
 	before counters
 	rounds int
@@ -73,7 +73,7 @@ func (s *settling) compare(now tally, pause units.Duration) bool {
 	if s.alike++; now.both != s.before {
 		s.alike = 0
 	}
-	if s.quiet += pause; s.rounds == 0 || missing < least || sent > s.signs {
+	if s.quiet += pause; s.rounds == 0 || missing < least || sent > s.signs*uint64(1+pause/settleTime) {
 		s.best, s.quiet = now, 0
 	} else if missing == least {
 		s.best = now

@@ -30,6 +30,7 @@ func TestSettling(t *testing.T) {
 		{"a busy host", short, []uint64{100, 104, 108, 112, 116, 120, 124, 128}, []uint64{2, 3, 2, 3, 2, 2, 2, 0}, 9, 0},
 		{"signs of life", long, []uint64{100, 104, 108, 112, 116, 120, 124}, []uint64{2, 3, 2, 3, 2, 2, 2}, 5, 2},
 		{"signs of life between which nothing is missing", long, []uint64{100, 104, 108, 112, 116, 120, 124}, []uint64{2, 0, 1, 1, 0, 1, 1}, 6, 0},
+		{"signs of life of ten seconds", 10 * units.Second, []uint64{100, 260, 420, 580, 740, 900, 1060}, []uint64{80, 81, 79, 80, 81, 80, 80}, 2, 80},
 		{"data until the fourth", long, []uint64{100, 200, 300, 310}, []uint64{50, 50, 50, 5, 0}, 6, 0},
 		{"data, then lost", long, []uint64{100, 200, 300, 310}, []uint64{50, 50, 60, 5}, 8, 5},
 		{"data does not end", long, []uint64{0, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000, 1100, 1200, 1300, 1400, 1500}, []uint64{9}, settleRounds, 9},
