@@ -246,28 +246,28 @@ func (q *QP) repeatConnCheck(now units.Instant) {
 func (q *QP) connCheckFailed() error {
 	c := q.connCheck
 	began := c.deadline.Add(-q.cfg.ConnectTimeout)
-	limit := units.FormatDuration(q.connectDeadline().Sub(began))
+	limit, peer := units.FormatDuration(q.connectDeadline().Sub(began)), q.peer.name()
 	e := &OpError{Op: "connect", Object: q.name, Err: ErrPeerDead}
 	switch {
 	case q.sess.Stats.DatagramsReceived == 0:
-		e.Detail = "nothing arrived from the peer within " + limit
+		e.Detail = "nothing arrived from " + peer + " within " + limit
 		e.Fix = "has it called Connect, does UDP pass in both directions, and is the round trip shorter than ConnectTimeout?"
 	case q.sess.Answered() == 0:
-		e.Detail = "packets of the peer arrive, but it has answered none of ours within " + limit
+		e.Detail = "packets of " + peer + " arrive, but it has answered none of ours within " + limit
 		e.Fix = "does UDP pass in both directions? If the path is only slow or long, raise ConnectTimeout or choose a smaller MTU"
 	case !q.sawRoundTrip():
-		e.Detail = "the path is so slow that packets of full size could not pass in both directions within " + limit
+		e.Detail = "the path to " + peer + " is so slow that packets of full size could not pass in both directions within " + limit
 		e.Fix = "raise ConnectTimeout, or choose a smaller MTU"
 	case !c.recv.msg.Tracker.AllSet() && c.recv.state() != recvFenced:
 		e.Err = ErrMismatch
-		e.Detail = fmt.Sprintf("small packets pass, but no packet of full size did within %v: the path does not carry MTU %d (%d bytes with headers)",
-			limit, q.cfg.MTU, q.cfg.MTU+q.caps.HeaderBytes)
+		e.Detail = fmt.Sprintf("small packets pass, but no packet of full size did from %s within %v: the path does not carry MTU %d (%d bytes with headers)",
+			peer, limit, q.cfg.MTU, q.cfg.MTU+q.caps.HeaderBytes)
 		e.Fix = "raise the MTU of the interfaces on the path, or choose a smaller one at both ends"
 	case c.send.state() <= sendOpen:
-		e.Detail = fmt.Sprintf("the peer's packet of full size arrived, but within %v no word that ours did", limit)
+		e.Detail = fmt.Sprintf("the packet of full size of %s arrived, but within %v no word that ours did", peer, limit)
 		e.Fix = fmt.Sprintf("is either host overloaded, or does the path carry MTU %d towards this one only?", q.cfg.MTU)
 	default:
-		e.Detail = "the connection check did not finish within " + limit
+		e.Detail = "the connection check with " + peer + " did not finish within " + limit
 		e.Fix = "if the path is slow or long, raise ConnectTimeout or choose a smaller MTU"
 	}
 	q.addRefusal(e, began)

@@ -63,7 +63,7 @@ func (q *QP) checkPeer(now units.Instant) {
 		return // nobody has looked for so long, as while the process was stopped: what the peer has sent meanwhile may wait to be received
 	}
 	e := &OpError{Op: "wait for peer", Object: q.name, Err: ErrPeerDead,
-		Detail: "nothing arrived for " + units.FormatDuration(q.cfg.Silence) + " while work was pending",
+		Detail: "nothing arrived from " + q.peer.name() + " for " + units.FormatDuration(q.cfg.Silence) + " while work was pending",
 		Fix:    "is its process alive, and does UDP pass in both directions?"}
 	q.addRefusal(e, q.sess.LastReceived())
 	q.fail(e)

@@ -46,6 +46,14 @@ func (i Info) Addr() (netip.Addr, error) {
 	return p.control.Addr, nil
 }
 
+// name is what errors call the peer: by the address of its device, as one that has many peers wants to know.
+func (p *peerInfo) name() string {
+	if !p.control.Addr.IsValid() || p.control.Addr.IsUnspecified() {
+		return "the peer"
+	}
+	return "the peer at " + netip.AddrPortFrom(p.control.Addr, p.control.Port).String()
+}
+
 // encode lays the blob out as docs/wire.md says.
 func (p *peerInfo) encode() Info {
 	b := binary.BigEndian.AppendUint32(nil, infoMagic)

@@ -241,7 +241,27 @@ func TestSilentPeer(t *testing.T) {
 	require.NoError(t, p.qp[0].StartConnect(p.qp[1].Info()))
 	p.until(units.Second, func() bool { return p.qp[0].Err() != nil })
 	require.ErrorIs(t, p.qp[0].Err(), sdr.ErrPeerDead)
-	require.ErrorContains(t, p.qp[0].Err(), "nothing arrived from the peer")
+	require.ErrorContains(t, p.qp[0].Err(), "nothing arrived from the peer at "+addrOf(t, p.qp[1])+":4791 within")
+}
+
+// TestErrorsNameThePeer: an end that has many peers says which one has died.
+func TestErrorsNameThePeer(t *testing.T) {
+	p := newUnconnected(t, link(), sdr.QPConfig{MTU: 1024, Silence: 500 * ms})
+	p.connect()
+	dst := p.mr(0, 4096, false)
+	_, err := p.qp[0].PostRecv(dst, 0, dst.Len())
+	require.NoError(t, err)
+	require.NoError(t, p.ctx[1].Close())
+	p.until(2*units.Second, func() bool { return p.qp[0].Err() != nil })
+	require.ErrorIs(t, p.qp[0].Err(), sdr.ErrPeerDead)
+	require.ErrorContains(t, p.qp[0].Err(), "nothing arrived from the peer at "+addrOf(t, p.qp[1])+":4791 for 500 ms")
+}
+
+// addrOf is where q's device is, as errors of its peer say it.
+func addrOf(t *testing.T, q *sdr.QP) string {
+	a, err := q.Info().Addr()
+	require.NoError(t, err)
+	return a.String()
 }
 
 // TestStandstill: an end that stood still for longer than Silence, as a process that was stopped, doesn't take its peer for dead: what that has

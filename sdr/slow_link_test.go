@@ -78,8 +78,8 @@ func TestConnectTooSlow(t *testing.T) {
 		words string
 	}{
 		{4000, 600 * ms, "none of ours"},
-		{16_000, 9 * units.Second, "nothing arrived from the peer within 2 s"},
-		{units.Mbit, 9 * units.Second, "nothing arrived from the peer within 2 s"},
+		{16_000, 9 * units.Second, "within 2 s"},
+		{units.Mbit, 9 * units.Second, "within 2 s"},
 		{units.Mbit, 3900 * ms, ""}, // heard within the limit
 	} {
 		_, _, errs := connectLate(t, sim.Link{Rate: c.rate, Delay: c.rtt / 2}, sdr.QPConfig{MTU: 4096, ConnectTimeout: 2 * units.Second}, 0)
@@ -110,6 +110,6 @@ func TestConnectOneWay(t *testing.T) {
 		require.NoError(t, p.qp[i].StartConnect(p.qp[1-i].Info()))
 	}
 	p.until(units.Second, func() bool { return p.qp[0].Err() != nil && p.qp[1].Err() != nil })
-	require.ErrorContains(t, p.qp[0].Err(), "packets of the peer arrive, but it has answered none of ours")
+	require.ErrorContains(t, p.qp[0].Err(), " arrive, but it has answered none of ours")
 	require.ErrorContains(t, p.qp[1].Err(), "nothing arrived")
 }
