@@ -23,4 +23,20 @@
 // A Conn runs on the workers of its sdr.Endpoint, or, with Manual workers, in the
 // caller's goroutine; then the blocking calls are refused and StartSend and
 // StartRecv are used instead.
+//
+// # Order
+//
+// Transfers of one direction meet in the order of StartSend and StartRecv (of calls from several goroutines nobody knows that order), but then
+// they are under way together, share the rate, and end in any order: a short one may be whole while a longer one before it is not. So the end of
+// a later transfer says nothing of an earlier one, as that of a write on a reliable queue pair does: wait for each that
+// counts, or send what says that the data is there when Wait has returned for the data. One that fails, or is cancelled, takes no other along.
+//
+// A send whose receive isn't posted waits for it, and nothing is lost. Ends that both send first and receive then
+// wait for each other if they use Send and Recv, until Config.NoProgress ends both sends; StartRecv before Send avoids that, and spares a round trip.
+//
+// # Many peers
+//
+// One device and one sdr.Endpoint serve all Conns of a process, and memory that is registered once serves all of them, also for several
+// sends at a time: open no device for each peer. A Conn takes no descriptor and no goroutine; with a session it
+// takes the session's descriptor and two goroutines. Who waits for any of many transfers selects on their Done. The example ManyPeers is an all-to-all.
 package reliability

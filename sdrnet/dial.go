@@ -39,6 +39,7 @@ func withPort(addr string) string {
 // itself has a descriptor and 4 goroutines. All connections of a Listener at one local address share a device, so that one
 // more costs a descriptor and 4 goroutines. A process with hundreds of connections, to which the usual limit of 1024
 // descriptors (ulimit -n) leaves some 50 of Dial, is better the end that listens: once connected, both ends can do the same.
+// Where all connect to all, as ranks of a collective do, one device serves a process with package reliability ("Many peers").
 func Dial(ctx context.Context, addr string, cfg *Config) (*Conn, error) {
 	c, err := dial(ctx, addr, cfg)
 	err = endedBy(ctx, operr.Wrap("dial", addr, err))

@@ -38,7 +38,8 @@ func (c *Conn) Alloc(n int) (*Memory, error) {
 }
 
 // Register makes b usable for SendMemory and RecvMemory until Close. b must stay allocated until then;
-// on a device of the kernel it is pinned, which counts against the memlock limit.
+// on a device of the kernel it is pinned, which counts against the memlock limit. Connections of one Listener
+// at one local address share it, as they share the device; one that was dialled has a device, and so memory, of its own.
 func (c *Conn) Register(b []byte) (*Memory, error) { return c.register(b, nil) }
 
 // register is Register; own, if not nil, is freed with the Memory.
@@ -96,6 +97,10 @@ type (
 // refused at once, for memory that is closed or another device's or for a range outside it, counts at neither
 // end. The memory must not change meanwhile. Ending ctx gives the transfer up at both ends; SendMemory returns
 // when the memory is the caller's again.
+//
+// Several goroutines may call it, or RecvMemory, at a time. In which order these calls count nobody knows then, and they end in any order, whichever
+// began first. Who wants many receives posted ahead, each for a block of its own, or memory that serves many peers, takes
+// package reliability: see there, "Many peers".
 func (c *Conn) SendMemory(ctx context.Context, m *Memory, off, n int, o SendOptions) error {
 	return c.sendError(endedBy(ctx, c.lane[memoryLane].Send(ctx, m.region(), units.Bytes(off), units.Bytes(n), o)))
 }
