@@ -61,6 +61,21 @@ func TestConnCloseReleases(t *testing.T) {
 	require.Zero(t, held(&b.in, r))
 }
 
+// TestReadReleases: a Stream that is read needs no more buffers than the window and the one that Read is at.
+func TestReadReleases(t *testing.T) {
+	a, b := ends(t)
+	c, s := a.Stream(), b.Stream()
+	for range 10 {
+		_, err := c.Write([]byte("x"))
+		require.NoError(t, err)
+		_, err = s.Read(make([]byte, 1))
+		require.NoError(t, err)
+	}
+	b.in.pool.mu.Lock()
+	defer b.in.pool.mu.Unlock()
+	require.LessOrEqual(t, len(b.in.pool.regions), 2)
+}
+
 // TestWhoHasToGo: of the source that has most of the places the oldest, for one of a source that has at least two fewer.
 func TestWhoHasToGo(t *testing.T) {
 	source := func(last byte) netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 2, last}), 32) }

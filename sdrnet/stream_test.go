@@ -117,6 +117,49 @@ func TestStreamCloses(t *testing.T) {
 	requireCutOff(t, s)
 }
 
+// TestReadAtTheEnd: a Read of no bytes waits for none, and the end stays the end while the connection stands.
+func TestReadAtTheEnd(t *testing.T) {
+	a, b := pair(t, nil)
+	c, s := a.Stream(), b.Stream()
+	require.NoError(t, s.SetReadDeadline(time.Now().Add(waitLimit)))
+	n, err := s.Read(nil)
+	require.NoError(t, err)
+	require.Zero(t, n)
+	require.NoError(t, c.CloseWrite())
+	for range 2 {
+		_, err = s.Read(make([]byte, 1))
+		require.Equal(t, io.EOF, err)
+	}
+	_, err = s.Write([]byte("the other half"))
+	require.NoError(t, err)
+}
+
+// TestCloseEndsWrite: Close ends a Write that waits for a peer which takes nothing, and doesn't wait for it.
+func TestCloseEndsWrite(t *testing.T) {
+	a, b := pair(t, &sdrnet.Config{Window: 1, BufferSize: 4096})
+	c := a.Stream()
+	errs := make(chan error, 1)
+	go func() { _, err := c.Write(make([]byte, 1<<20)); errs <- err }()
+	select {
+	case err := <-errs:
+		t.Fatal("it has not waited", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- c.Close() }()
+	for range 2 {
+		select {
+		case err := <-errs:
+			require.ErrorIs(t, err, net.ErrClosed)
+		case err := <-closed:
+			require.NoError(t, err)
+		case <-time.After(waitLimit):
+			require.NoError(t, b.Close()) // ends both
+			t.Fatal("Close waits for the Write")
+		}
+	}
+}
+
 // TestTLSOverStream: crypto/tls, which sets a write deadline that is over before it closes, loses nothing.
 func TestTLSOverStream(t *testing.T) {
 	link := linkemu.Config{RTT: 50 * units.Millisecond}
