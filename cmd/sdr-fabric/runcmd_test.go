@@ -187,3 +187,27 @@ func TestBenchJSON(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.Contains(t, out, "M/CPU s")
 }
+
+// TestRunOwnCollective: the graph of messages that docs/fabric.md shows takes what is said there, and begins its second half when the first has
+// arrived.
+func TestRunOwnCollective(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/fabric.md")
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(doc), "## A collective of your own")
+	require.True(t, found)
+	parts := strings.SplitN(rest, "```\n", 3)
+	require.Len(t, parts, 3)
+	path := filepath.Join(t.TempDir(), "reduce.cm")
+	require.NoError(t, os.WriteFile(path, []byte(parts[1]), 0o600))
+	args := []string{"run", "-q", "--topo", "star:4,100G", "--load", "htsim:" + path}
+	out, err := command(t, args...)
+	require.NoError(t, err)
+	const says = "6 of 6 messages complete after 494.1 µs"
+	require.Contains(t, out, says)
+	require.Contains(t, parts[2], says)
+	out, err = command(t, append(args, "--flows", "-")...)
+	require.NoError(t, err)
+	rows := strings.Split(strings.TrimSpace(out), "\n")
+	require.Len(t, rows, 7)
+	require.Equal(t, strings.Split(rows[3], ",")[6], strings.Split(rows[4], ",")[5], "the last of the first half has arrived when the second begins")
+}

@@ -41,7 +41,7 @@ lognormal:SIZES,LOAD,TIME[,sigma=2]        the same in bursts
 burst:N,SIZE,LOAD,TIME                     incasts at random times: N drawn hosts send SIZE to one; they fill LOAD of the links
 pipeline:SIZE,LOAD,TIME[,stages=2]         micro-batches through pipelines of hosts and their gradients back, each SIZE
 ns3:FILE                                   flow.txt of ns-3
-htsim:FILE                                 connection matrix (.cm) of htsim
+htsim:FILE                                 connection matrix (.cm) of htsim: messages that wait for others, as those of a collective of your own
 LOAD;LOAD                                  both at once; reported as groups 0, 1, …`
 
 // Parse makes the flows that a specification such as "perm:16MiB" or "poisson:WebSearch,0.7,30ms"
