@@ -38,7 +38,8 @@ type Config struct {
 	// is no port but userroce.AnyPort: a free one in any case.
 	UDPPort uint16
 	// Silence is after what time without a sign of life a connection fails, and a quarter later, but 5 s at most, without
-	// progress of a transfer that is being sent. Default 30 s, at least 100 ms.
+	// progress of a transfer that is being sent. Connecting fails after a sixth of it, but not before 5 s, if nothing is heard:
+	// where a round trip takes 10 s or more choose more than six of them. Default 30 s, at least 100 ms.
 	Silence units.Duration
 	// Window is how many messages the peer can have under way, 1 to 256; each holds a buffer of
 	// BufferSize here, whose memory is taken when a message first needs it. Default 64.
@@ -62,16 +63,17 @@ type Config struct {
 }
 
 const (
-	defaultSilence    = 30 * units.Second
-	minSilence        = 100 * units.Millisecond
-	defaultWindow     = 64
-	maxWindow         = 256
-	defaultBufferSize = 256 * units.KiB
-	minBufferSize     = 4 * units.KiB
-	maxBufferSize     = 16 * units.MiB
-	defaultMaxMessage = 64 * units.MiB
-	maxMaxMessage     = 64 * units.GiB
-	maxPrivateData    = 4 * units.KiB
+	defaultSilence      = 30 * units.Second
+	minSilence          = 100 * units.Millisecond
+	leastConnectTimeout = 5 * units.Second
+	defaultWindow       = 64
+	maxWindow           = 256
+	defaultBufferSize   = 256 * units.KiB
+	minBufferSize       = 4 * units.KiB
+	maxBufferSize       = 16 * units.MiB
+	defaultMaxMessage   = 64 * units.MiB
+	maxMaxMessage       = 64 * units.GiB
+	maxPrivateData      = 4 * units.KiB
 )
 
 // Validate says what is wrong with c, if anything, naming the allowed range, as an *operr.Error that wraps sdr.ErrArgument. Listen and Dial ask it,
@@ -102,6 +104,11 @@ func (c *Config) complete() (*Config, error) {
 // that lives and takes nothing.
 func (c *Config) noProgress() units.Duration {
 	return max(c.Silence, c.Silence+min(c.Silence/4, 5*units.Second))
+}
+
+// connectTimeout is sdr's: a few packets may get lost on the link that is emulated, and who allows for longer silence has a longer path.
+func (c *Config) connectTimeout() units.Duration {
+	return max(leastConnectTimeout, c.Silence/6) + 4*(c.Link.RTT+2*c.Link.Jitter)
 }
 
 func (c *Config) check() error {

@@ -99,7 +99,10 @@ func (c *Conn) connect(ctx context.Context, s *oob.Conn, theirs hello) error {
 			return err
 		}
 		c.lane[i], err = reliability.NewConn(c.host.endpoint,
-			sdr.QPConfig{MTU: mtu, Silence: c.cfg.Silence, SendDepth: min(max(leastSendDepth, c.cfg.Link.PacketsInFlight(mtu)), mostSendDepth)},
+			sdr.QPConfig{
+				MTU: mtu, Silence: c.cfg.Silence, ConnectTimeout: c.cfg.connectTimeout(),
+				SendDepth: min(max(leastSendDepth, c.cfg.Link.PacketsInFlight(mtu)), mostSendDepth),
+			},
 			reliability.Config{Scheme: scheme, Rate: rate, NoProgress: c.cfg.noProgress(), AwaitBuffer: true, Logger: c.cfg.Logger})
 		if err != nil {
 			return err

@@ -26,3 +26,9 @@ func (c *Conn) SendPiece(ctx context.Context, n int, first bool, more uint32) er
 
 // SetStill changes for how long Close waits while the peer takes nothing.
 func (s *Stream) SetStill(d time.Duration) { s.still = d }
+
+// ConnectTimeout is what cfg makes of sdr.QPConfig.ConnectTimeout.
+func ConnectTimeout(cfg *Config) (units.Duration, error) {
+	c, err := cfg.complete()
+	return c.connectTimeout(), err
+}

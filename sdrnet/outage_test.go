@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/sdr-rdma/go-sdr/backend/linkemu"
 	"github.com/sdr-rdma/go-sdr/sdrnet"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -22,6 +23,21 @@ func TestSilenceBoundsTCP(t *testing.T) {
 	dialled, accepted := connect(t, listen(t, cfg), cfg)
 	for name, c := range map[string]*sdrnet.Conn{"dialled": dialled, "accepted": accepted} {
 		require.EqualValues(t, silence/units.Millisecond, userTimeout(t, c.LocalAddr().(*net.TCPAddr), c.RemoteAddr().(*net.TCPAddr)), name)
+	}
+}
+
+// TestConnectTimeout: connecting waits for a first packet for longer than a round trip of the link that is emulated, and the longer the longer
+// silence may be.
+func TestConnectTimeout(t *testing.T) {
+	for _, c := range []struct{ silence, rtt, want units.Duration }{
+		{0, 0, 5 * units.Second},
+		{units.Second, 0, 5 * units.Second},
+		{2 * units.Minute, 0, 20 * units.Second},
+		{0, 10 * units.Second, 45 * units.Second},
+	} {
+		got, err := sdrnet.ConnectTimeout(&sdrnet.Config{Silence: c.silence, Link: linkemu.Config{RTT: c.rtt}})
+		require.NoError(t, err)
+		require.Equal(t, c.want, got)
 	}
 }
 

@@ -84,7 +84,7 @@ func (pt *point) newConn(mtu units.Bytes) (*reliability.Conn, error) {
 	link := pt.Link.config(0)
 	conn, err := reliability.NewConn(pt.end.ctx, sdr.QPConfig{
 		MTU: mtu, Chunk: pt.Chunk, Channels: pt.Channels, Silence: pt.Timeout,
-		ConnectTimeout: connectTimeout + 4*(link.RTT+2*link.Jitter), // a few packets may get lost
+		ConnectTimeout: max(connectTimeout, pt.Timeout/6) + 4*(link.RTT+2*link.Jitter), // a few packets may get lost
 		SendDepth:      min(max(1024, link.PacketsInFlight(mtu)), 1<<20),
 	}, reliability.Config{
 		Scheme: s, Unit: pt.Unit, NoProgress: pt.Timeout, Logger: pt.end.local.below,
