@@ -64,7 +64,7 @@ func (q *QP) checkPeer(now units.Instant) {
 	}
 	e := &OpError{Op: "wait for peer", Object: q.name, Err: ErrPeerDead,
 		Detail: "nothing arrived from " + q.peer.name() + " for " + units.FormatDuration(q.cfg.Silence) + " while work was pending",
-		Fix:    "is its process alive, and does UDP pass in both directions?"}
+		Fix:    "is its process alive, and does UDP pass in both directions? If the path may be gone for so long, allow for longer silence"}
 	q.addRefusal(e, q.sess.LastReceived())
 	q.fail(e)
 }

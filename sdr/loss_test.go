@@ -309,6 +309,7 @@ func TestStandstill(t *testing.T) {
 		p.ctx[0].Progress(p.net.Now())
 	}
 	require.ErrorIs(t, p.qp[0].Err(), sdr.ErrPeerDead)
+	require.ErrorContains(t, p.qp[0].Err(), "allow for longer silence")
 }
 
 // refusingDevice is a device of a host that refuses to send packets, and says when it did so last.
