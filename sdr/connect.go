@@ -251,13 +251,13 @@ func (q *QP) connCheckFailed() error {
 	switch {
 	case q.sess.Stats.DatagramsReceived == 0:
 		e.Detail = "nothing arrived from " + peer + " within " + limit
-		e.Fix = "has it called Connect, does UDP pass in both directions, and is the round trip shorter than ConnectTimeout?"
+		e.Fix = "has it called Connect, does UDP pass in both directions, and is the round trip shorter than that?"
 	case q.sess.Answered() == 0:
 		e.Detail = "packets of " + peer + " arrive, but it has answered none of ours within " + limit
-		e.Fix = "does UDP pass in both directions? If the path is only slow or long, raise ConnectTimeout or choose a smaller MTU"
+		e.Fix = "does UDP pass in both directions? If the path is only slow or long, allow connecting more time or choose a smaller MTU"
 	case !q.sawRoundTrip():
 		e.Detail = "the path to " + peer + " is so slow that packets of full size could not pass in both directions within " + limit
-		e.Fix = "raise ConnectTimeout, or choose a smaller MTU"
+		e.Fix = "allow connecting more time, or choose a smaller MTU"
 	case !c.recv.msg.Tracker.AllSet() && c.recv.state() != recvFenced:
 		e.Err = ErrMismatch
 		e.Detail = fmt.Sprintf("small packets pass, but no packet of full size did from %s within %v: the path does not carry MTU %d (%d bytes with headers)",
@@ -268,7 +268,7 @@ func (q *QP) connCheckFailed() error {
 		e.Fix = fmt.Sprintf("is either host overloaded, or does the path carry MTU %d towards this one only?", q.cfg.MTU)
 	default:
 		e.Detail = "the connection check with " + peer + " did not finish within " + limit
-		e.Fix = "if the path is slow or long, raise ConnectTimeout or choose a smaller MTU"
+		e.Fix = "if the path is slow or long, allow connecting more time or choose a smaller MTU"
 	}
 	q.addRefusal(e, began)
 	return e

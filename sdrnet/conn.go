@@ -66,7 +66,7 @@ func newConn(ctx context.Context, s *oob.Conn, cfg *Config, h *host, theirs hell
 		release: func() error { return nil },
 	}
 	err := c.connect(ctx, s, theirs)
-	if err != nil && !(mayHaveLeft && leftInOrder(err)) {
+	if err != nil && (!mayHaveLeft || !leftInOrder(err)) {
 		reason := reasonFor(ctx, err)
 		if c.session != nil {
 			c.session.giveReason(reason) // the last lane that closes may be sooner than Leave
