@@ -189,8 +189,13 @@ func (c *Conn) Leave(ctx context.Context, reason string) {
 }
 
 // Abort is CloseWithReason that waits for nothing: the peer learns why if the socket takes that at once.
-func (c *Conn) Abort(reason string) error {
-	c.endWithin(time.Millisecond, ErrClosed, reasonFrame(CodeRejected, reason))
+func (c *Conn) Abort(reason string) error { return c.abort(CodeRejected, reason) }
+
+// TurnAway is Abort for want of room, which there may be later: of the peer's *PeerError, Busy reports that.
+func (c *Conn) TurnAway(reason string) error { return c.abort(CodeBusy, reason) }
+
+func (c *Conn) abort(code Code, reason string) error {
+	c.endWithin(time.Millisecond, ErrClosed, reasonFrame(code, reason))
 	_ = c.nc.SetDeadline(time.Unix(1, 0)) // ends the reader, also one that lingers
 	<-c.readerDone
 	return nil
@@ -248,10 +253,17 @@ func (c *Conn) write(ctx context.Context, f frame) error {
 	}
 	err := c.writeNow(ctx, f)
 	<-c.writing
-	if err != nil {
-		c.end(err, nil)
+	if err == nil {
+		return nil
 	}
-	return err
+	if errors.Is(err, ErrPeerDied) { // of a peer that has left, the reader may yet find why: it comes to the end of what has arrived, and ends the connection
+		select {
+		case <-c.closed:
+		case <-ctx.Done():
+		}
+	}
+	c.end(err, nil)
+	return c.err
 }
 
 func (c *Conn) writeNow(ctx context.Context, f frame) error {
@@ -288,6 +300,9 @@ func takesNothing(ctx context.Context) error {
 // the reader a last moment to see the peer go. Only the first call counts.
 func (c *Conn) end(err error, last []byte) { c.endWithin(lingerLimit, err, last) }
 
+// lastWrite is how long the last frame may take at least.
+const lastWrite = 10 * time.Millisecond
+
 func (c *Conn) endWithin(limit time.Duration, err error, last []byte) {
 	c.endOnce.Do(func() {
 		c.err = err
@@ -297,7 +312,8 @@ func (c *Conn) endWithin(limit time.Duration, err error, last []byte) {
 		c.writing <- struct{}{}
 		defer func() { <-c.writing }()
 		if c.writeErr == nil {
-			_ = c.nc.SetWriteDeadline(deadline)
+			// On a busy machine the deadline of an Abort may have passed before it begins to write what the socket would take at once.
+			_ = c.nc.SetWriteDeadline(time.Now().Add(max(time.Until(deadline), lastWrite)))
 			if last != nil {
 				_, c.writeErr = c.nc.Write(last)
 			}

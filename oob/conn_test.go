@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"syscall"
@@ -253,6 +254,58 @@ func TestAbort(t *testing.T) {
 		require.NoError(t, <-closed)
 		return time.Since(start)
 	})
+}
+
+// TestLateAbort: the peer hears why also where the goroutine that says so was held up.
+func TestLateAbort(t *testing.T) {
+	c, nc := rawPair(t, Config{})
+	c.writing <- struct{}{} // a frame that is being written
+	aborted := make(chan error, 1)
+	go func() { aborted <- c.TurnAway("no room") }()
+	<-c.Closed()
+	time.Sleep(5 * time.Millisecond) // longer than the socket may take for the reason
+	<-c.writing
+	require.NoError(t, <-aborted)
+	_, err := readFrame(nc, 0)
+	var told *PeerError
+	require.ErrorAs(t, err, &told)
+	require.Equal(t, PeerError{Code: CodeBusy, Reason: "no room"}, *told)
+}
+
+// TestReasonBehindBrokenWrite: an end that writes to a peer which has left hears why it has, although the write fails before the reason was read.
+func TestReasonBehindBrokenWrite(t *testing.T) {
+	calls := map[string]func(*Conn) error{
+		"Exchange": func(c *Conn) error { _, err := c.Exchange(testContext(t), nil); return err },
+		"Send":     func(c *Conn) error { return c.Send(testContext(t), nil) },
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			defer ln.Close()
+			peer := dialRaw(t, ln.Addr().String())
+			nc, err := ln.Accept()
+			require.NoError(t, err)
+			c := newConn(nc, Config{})
+			defer c.Close()
+			// So much is read only when the application has the connection, which the reason waits behind.
+			write(t, peer, appendFrame(nil, frame{kind: kindMessage, number: 1, payload: make([]byte, maxUnaccepted)}))
+			write(t, peer, reasonFrame(CodeBusy, "no room"))
+			require.NoError(t, peer.SetLinger(0)) // its end is a reset
+			require.NoError(t, peer.Close())
+			errs := make(chan error, 1)
+			go func() { errs <- call(c) }()
+			require.Eventually(t, func() bool {
+				c.writing <- struct{}{}
+				defer func() { <-c.writing }()
+				return c.writeErr != nil
+			}, waitLimit, time.Millisecond)
+			c.accept()
+			var told *PeerError
+			require.ErrorAs(t, <-errs, &told)
+			require.True(t, told.Busy() && told.Rejected())
+		})
+	}
 }
 
 // An end that waits too long says so, and both print it.

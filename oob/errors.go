@@ -108,6 +108,7 @@ const (
 	CodeProtocol                 // a frame that breaks the rules
 	CodeTimeout                  // nothing arrived in time
 	CodeRejected                 // the application gave up, or refused the peer: CloseWithReason
+	CodeBusy                     // no room for the peer now: a Listener's, or TurnAway
 )
 
 func (c Code) String() string {
@@ -122,6 +123,8 @@ func (c Code) String() string {
 		return "time limit"
 	case CodeRejected:
 		return "rejected"
+	case CodeBusy:
+		return "busy"
 	}
 	return fmt.Sprintf("code %d", uint32(c))
 }
@@ -136,8 +139,11 @@ func (e *PeerError) Error() string {
 	return fmt.Sprintf("the peer ended the connection (%v), saying %q", e.Code, e.Reason)
 }
 
-// Rejected reports whether the peer's application ended the connection, with CloseWithReason.
-func (e *PeerError) Rejected() bool { return e.Code == CodeRejected }
+// Rejected reports whether the peer ended the connection on purpose, with CloseWithReason or because it is Busy.
+func (e *PeerError) Rejected() bool { return e.Code == CodeRejected || e.Busy() }
+
+// Busy reports whether the peer has no room now: who dials again later may find some.
+func (e *PeerError) Busy() bool { return e.Code == CodeBusy }
 
 // A ProtocolError says how the peer broke the rules.
 type ProtocolError struct{ What string }

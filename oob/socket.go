@@ -78,7 +78,7 @@ func until(ctx context.Context, do func()) {
 
 // turnAway tells a peer for which there is no room why, as far as that takes no time: whoever connects again and again must
 // hold up nobody. What the peer has sent stays unread, so that a reset follows; Linux lets the peer read what came before it.
-func turnAway(nc net.Conn) { _, _ = nc.Write(reasonFrame(CodeRejected, errEvicted.Error())) }
+func turnAway(nc net.Conn) { _, _ = nc.Write(reasonFrame(CodeBusy, errEvicted.Error())) }
 
 // closeWrite tells the peer that nothing more will come; reading goes on.
 func closeWrite(nc net.Conn) error {
