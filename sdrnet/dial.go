@@ -5,9 +5,12 @@ package sdrnet
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
 	"github.com/sdr-rdma/go-sdr/oob"
@@ -31,7 +34,8 @@ func withPort(addr string) string {
 }
 
 // Dial connects to the Listener at the TCP address addr, "host:port" or "host". cfg may be nil. Ending ctx
-// ends the attempt; without a deadline in it each of its steps is bounded by 10 s. Where the peer closes the connection before Dial has
+// ends the attempt; without a deadline in it each of its steps is bounded by 10 s. A Listener that has no room, or that couldn't wait because this
+// host is too busy, is dialled again after pauses of up to 2 s, until ctx ends, and without a deadline for 10 s. Where the peer closes the connection before Dial has
 // returned, its error wraps sdr.ErrPeerClosed and syscall.ECONNRESET.
 //
 // Each Dial opens a device of its own, until the Conn is closed: on user-space RoCEv2 a UDP port, 16 sockets to send on,
@@ -41,12 +45,48 @@ func withPort(addr string) string {
 // descriptors (ulimit -n) leaves some 50 of Dial, is better the end that listens: once connected, both ends can do the same.
 // Where all connect to all, as ranks of a collective do, one device serves a process with package reliability ("Many peers").
 func Dial(ctx context.Context, addr string, cfg *Config) (*Conn, error) {
-	c, err := dial(ctx, addr, cfg)
+	c, err := again(ctx, func() (*Conn, error) { return dial(ctx, addr, cfg) })
 	err = endedBy(ctx, operr.Wrap("dial", addr, err))
 	if leftInOrder(err) { // io.EOF would be the end of a connection, and the caller has none
 		return nil, also(err, syscall.ECONNRESET)
 	}
 	return c, translate(err, false)
+}
+
+// Who has no room now is dialled again, after pauses of random length, of which the longest are leastPause and then doubles of it up to mostPause.
+// Without a deadline that goes on for busyTime.
+const (
+	leastPause = 100 * time.Millisecond
+	mostPause  = 2 * time.Second
+	busyTime   = 10 * time.Second
+)
+
+// again dials until the peer has room, or ctx ends. Peers that all start at once, as the ranks of a job do, or on a busy host, would else
+// have to do that themselves, as with TCP they needn't: a listener that has no room drops a SYN, which the kernel sends again.
+func again(ctx context.Context, dial func() (*Conn, error)) (*Conn, error) {
+	var until <-chan time.Time
+	for longest := leastPause; ; longest = min(2*longest, mostPause) {
+		c, err := dial()
+		if !mayPass(err) {
+			return c, err
+		}
+		if _, ok := ctx.Deadline(); !ok && until == nil {
+			until = time.After(busyTime)
+		}
+		select {
+		case <-time.After(longest/2 + rand.N(longest/2)): // not all of those that were turned away together come back together
+		case <-until:
+			return nil, err
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w (given up: %w)", err, context.Cause(ctx))
+		}
+	}
+}
+
+// mayPass reports whether err is that the peer has no room now, or hasn't waited for what this end was to say, whose host may be busy.
+func mayPass(err error) bool {
+	var told *oob.PeerError
+	return errors.As(err, &told) && (told.Busy() || told.Code == oob.CodeTimeout)
 }
 
 func dial(ctx context.Context, addr string, cfg *Config) (*Conn, error) {

@@ -158,7 +158,7 @@ func (g *guests) drop(x *guest) {
 func (x *guest) leave() {
 	if x != nil {
 		close(x.out)
-		_ = x.s.Abort(errCrowd.Error())
+		_ = x.s.TurnAway(errCrowd.Error())
 	}
 }
 

@@ -28,7 +28,7 @@ import (
 // such as an RDMA device that was removed, or whose link-local address is on another interface now, is opened again for the next peer.
 //
 // Up to 64 connections are made at a time, which includes those that wait for Accept, and up to 256 peers wait for that or are connecting.
-// Whoever finds no room is told to connect again later.
+// Whoever finds no room is told to connect again later, which Dial does.
 type Listener struct {
 	cfg *Config
 	oob *oob.Listener
@@ -99,7 +99,7 @@ func (l *Listener) run(ctx context.Context) {
 		}
 		x := l.guests.add(s)
 		if x == nil {
-			_ = s.Abort(errCrowd.Error())
+			_ = s.TurnAway(errCrowd.Error())
 			l.oob.TurnedAway(s, errCrowd)
 			continue
 		}
@@ -113,6 +113,8 @@ func (l *Listener) serve(ctx context.Context, x *guest) {
 	err := errCrowd
 	if l.guests.place(ctx, x) {
 		c, err = l.connect(ctx, x.s)
+	} else if ctx.Err() == nil {
+		_ = x.s.TurnAway(errCrowd.Error())
 	} else {
 		_ = x.s.Abort(reasonFor(ctx, errCrowd))
 	}

@@ -159,6 +159,29 @@ func TestDialGivenUp(t *testing.T) {
 	require.Less(t, quickest, 200*time.Millisecond)
 }
 
+// TestDialNoRoom: Dial tries again when the peer has no room or hasn't waited, however far the two have got, and not when it is refused.
+func TestDialNoRoom(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	const hello = "SDRx\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+	last := func(code oob.Code, reason string) string {
+		return "SDRx\x01\x04\x00\x00\x00\x00\x00" + string(rune(code)) + "\x00\x00\x00" + string(rune(len(reason))) + reason
+	}
+	errs := make(chan error, 1)
+	go func() { _, err := sdrnet.Dial(testContext(t), l.Addr().String(), nil); errs <- err }()
+	for _, says := range []string{last(oob.CodeBusy, "no room"), last(oob.CodeTimeout, "too late"), hello + last(oob.CodeBusy, "no room"),
+		hello + last(oob.CodeTimeout, "too late"), hello + last(oob.CodeRejected, "enough")} {
+		nc, err := l.Accept()
+		require.NoError(t, err)
+		_, err = io.WriteString(nc, says)
+		require.NoError(t, err)
+		_, _ = io.Copy(io.Discard, nc) // until the other end has closed
+		require.NoError(t, nc.Close())
+	}
+	require.ErrorContains(t, <-errs, "enough")
+}
+
 // TestListenerClosesQuietly: that a Listener was closed is no news of the peers who were connecting.
 func TestListenerClosesQuietly(t *testing.T) {
 	var log watched.Buffer
