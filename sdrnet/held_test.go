@@ -7,8 +7,12 @@ import (
 	"net"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/oob"
+	"github.com/sdr-rdma/go-sdr/sdr"
 )
 
 // ends are the two ends of a connection.
@@ -88,6 +92,61 @@ func TestWhoHasToGo(t *testing.T) {
 	require.Same(t, g.all[1], g.crowding(&guest{source: source(4)}, placed), "0 against 2")
 	require.Nil(t, g.crowding(&guest{source: source(1)}, placed), "1 against 2")
 	require.Nil(t, g.crowding(&guest{source: source(2)}, all), "its own")
+}
+
+// TestOverdue: whoever has had a place for longest has to go when that is too long, and who waits for one never.
+func TestOverdue(t *testing.T) {
+	since := func(d time.Duration, placed bool) *guest { return &guest{placed: placed, at: time.Now().Add(-d)} }
+	g := guests{all: []*guest{since(time.Hour, false), since(patience/2, true), since(2*patience, true), since(3*patience, true), since(2*patience, true)}}
+	require.Same(t, g.all[3], g.overdue())
+	g.all = g.all[:2]
+	require.Nil(t, g.overdue())
+}
+
+// TestPlaceOfNobody: a guest that had to go while it waited gets no place, and takes none from others.
+func TestPlaceOfNobody(t *testing.T) {
+	g := guests{places: make(chan struct{}, 1)}
+	gone := &guest{out: make(chan struct{})}
+	require.False(t, g.place(t.Context(), gone))
+	require.Empty(t, g.places)
+	require.False(t, g.ended(gone))
+	g.places <- struct{}{}
+	close(gone.out)
+	require.False(t, g.place(t.Context(), gone), "nor while all are taken")
+}
+
+// TestAcceptedTakesNoPlace: a connection that Accept has returned keeps nobody else out.
+func TestAcceptedTakesNoPlace(t *testing.T) {
+	l, err := Listen("127.0.0.1:0", nil)
+	require.NoError(t, err)
+	defer l.Close()
+	dialled, err := Dial(t.Context(), l.Addr().String(), nil)
+	require.NoError(t, err)
+	defer dialled.Close()
+	accepted, err := l.Accept(t.Context())
+	require.NoError(t, err)
+	defer accepted.Close()
+	require.Empty(t, l.guests.places)
+}
+
+// TestMessageForNoLane: a peer whose message is empty, or for a lane that isn't there, loses the connection and hears why.
+func TestMessageForNoLane(t *testing.T) {
+	for _, message := range [][]byte{nil, {lanes}} {
+		l, err := oob.Listen(t.Context(), "127.0.0.1:0", oob.Config{})
+		require.NoError(t, err)
+		peer, err := oob.Dial(t.Context(), l.Addr().String(), oob.Config{})
+		require.NoError(t, err)
+		s, err := l.Accept(t.Context())
+		require.NoError(t, err)
+		m := newSession(s, [lanes][]byte{})
+		require.NoError(t, peer.Send(t.Context(), message))
+		_, err = m.lane[messageLane].Recv(t.Context())
+		require.ErrorIs(t, err, sdr.ErrMismatch)
+		_, err = peer.Recv(t.Context())
+		require.ErrorContains(t, err, "a message for no lane")
+		require.NoError(t, peer.Close())
+		require.NoError(t, l.Close())
+	}
 }
 
 // TestBuffersAreUsedAgain: a connection takes memory for the messages that are under way or held at a time, however many there are in all.

@@ -152,6 +152,24 @@ func TestNewFileNames(t *testing.T) {
 	}
 }
 
+// TestNewFileReplacesLongest: a file of the longest name is replaced, too, by way of another name.
+func TestNewFileReplacesLongest(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, strings.Repeat("x", maxName))
+	require.NoError(t, os.WriteFile(path, []byte("old"), 0o600))
+	f, err := CreateFile(path)
+	require.NoError(t, err)
+	require.NoError(t, f.Begin(FileInfo{Size: 3}))
+	_, err = f.WriteAt([]byte("new"), 0)
+	require.NoError(t, err)
+	require.NoError(t, f.Keep(FileInfo{Size: 3}))
+	require.NoError(t, f.Close())
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "new", string(b))
+	require.Equal(t, []string{filepath.Base(path)}, names(t, dir))
+}
+
 // TestNewFileWithoutMode: a sender who says nothing of permissions makes no file that nobody may read.
 func TestNewFileWithoutMode(t *testing.T) {
 	f := inFolder(t, t.TempDir(), "x", false, '0')

@@ -47,6 +47,15 @@ func FuzzParsers(f *testing.F) {
 	} {
 		f.Add(h.encode())
 	}
+	for _, version := range []byte{helloVersion - 1, helloVersion + 1} {
+		other := hello{mtu: 4096, buffer: defaultBufferSize}.encode()
+		other[4] = version
+		f.Add(other)
+	}
+	infos := encodeInfos([lanes][]byte{[]byte("the first"), nil})
+	for n := range len(infos) + 1 { // whole, and cut anywhere
+		f.Add(infos[:n])
+	}
 	f.Add(encodeInfos([lanes][]byte{[]byte("one"), []byte("two")}))
 	file := FileInfo{Name: "name", Size: 5, Mode: 0o644, ModTime: time.Unix(1, 2)}.encode()
 	f.Add(file)
