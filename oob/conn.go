@@ -260,6 +260,7 @@ func (c *Conn) write(ctx context.Context, f frame) error {
 		select {
 		case <-c.closed:
 		case <-ctx.Done():
+		case <-time.After(lingerLimit): // the reader may wait for the application to receive, which may be who sends
 		}
 	}
 	c.end(err, nil)

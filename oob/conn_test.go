@@ -272,6 +272,24 @@ func TestLateAbort(t *testing.T) {
 	require.Equal(t, PeerError{Code: CodeBusy, Reason: "no room"}, *told)
 }
 
+// leftUnread is a Conn whose peer has left by a reset, with a reason that the reader finds only once the application has the Conn.
+func leftUnread(t *testing.T) *Conn {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	peer := dialRaw(t, ln.Addr().String())
+	nc, err := ln.Accept()
+	require.NoError(t, err)
+	c := newConn(nc, Config{})
+	t.Cleanup(func() { c.Close() })
+	write(t, peer, appendFrame(nil, frame{kind: kindMessage, number: 1, payload: make([]byte, maxUnaccepted)}))
+	write(t, peer, reasonFrame(CodeBusy, "no room"))
+	require.NoError(t, peer.SetLinger(0))
+	require.NoError(t, peer.Close())
+	return c
+}
+
 // TestReasonBehindBrokenWrite: an end that writes to a peer which has left hears why it has, although the write fails before the reason was read.
 func TestReasonBehindBrokenWrite(t *testing.T) {
 	calls := map[string]func(*Conn) error{
@@ -280,19 +298,7 @@ func TestReasonBehindBrokenWrite(t *testing.T) {
 	}
 	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {
-			ln, err := net.Listen("tcp", "127.0.0.1:0")
-			require.NoError(t, err)
-			defer ln.Close()
-			peer := dialRaw(t, ln.Addr().String())
-			nc, err := ln.Accept()
-			require.NoError(t, err)
-			c := newConn(nc, Config{})
-			defer c.Close()
-			// So much is read only when the application has the connection, which the reason waits behind.
-			write(t, peer, appendFrame(nil, frame{kind: kindMessage, number: 1, payload: make([]byte, maxUnaccepted)}))
-			write(t, peer, reasonFrame(CodeBusy, "no room"))
-			require.NoError(t, peer.SetLinger(0)) // its end is a reset
-			require.NoError(t, peer.Close())
+			c := leftUnread(t)
 			errs := make(chan error, 1)
 			go func() { errs <- call(c) }()
 			require.Eventually(t, func() bool {
@@ -305,6 +311,26 @@ func TestReasonBehindBrokenWrite(t *testing.T) {
 			require.ErrorAs(t, <-errs, &told)
 			require.True(t, told.Busy() && told.Rejected())
 		})
+	}
+}
+
+// TestBrokenWriteEnds: a Send without a time limit to a peer that has left fails, although the reader, which would find why, waits for the application.
+func TestBrokenWriteEnds(t *testing.T) {
+	c := leftUnread(t)
+	sent := make(chan error, 1)
+	go func() {
+		for {
+			if err := c.Send(context.Background(), nil); err != nil {
+				sent <- err
+				return
+			}
+		}
+	}()
+	select {
+	case err := <-sent:
+		require.ErrorIs(t, err, ErrPeerDied)
+	case <-time.After(5 * time.Second): // the peer would be taken for dead after ten
+		require.Fail(t, "it waits for the reader, which waits for Recv")
 	}
 }
 
