@@ -4,9 +4,10 @@ package sdrnet
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"strings"
 	"syscall"
@@ -74,13 +75,20 @@ func again(ctx context.Context, dial func() (*Conn, error)) (*Conn, error) {
 			until = time.After(busyTime)
 		}
 		select {
-		case <-time.After(longest/2 + rand.N(longest/2)): // not all of those that were turned away together come back together
+		case <-time.After(pause(longest)):
 		case <-until:
 			return nil, err
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%w (given up: %w)", err, context.Cause(ctx))
 		}
 	}
+}
+
+// pause is a random time from half of longest up to that, so that not all who were turned away together come back together.
+func pause(longest time.Duration) time.Duration {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return longest/2 + time.Duration(binary.NativeEndian.Uint64(b[:])%uint64(longest/2))
 }
 
 // mayPass reports whether err is that the peer has no room now, or hasn't waited for what this end was to say, whose host may be busy.
