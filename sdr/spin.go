@@ -7,33 +7,38 @@ import "github.com/sdr-rdma/go-sdr/units"
 // A spinner decides whether a caller who runs a worker and has nothing to do polls on for a while or sleeps at once. Polling saves a
 // wake-up where each end has a processor. Where they have to share one, it keeps the peer from answering. The difference shows: what
 // is polled for comes, or it doesn't. So a spinner goes by how the last spins ended. While they don't pay it tries some in a row once
-// in a while: one alone shows nothing, since the peer may sleep for the same reason.
+// in a while: one alone shows nothing, since the peer may sleep for the same reason. Every other time it tries fewer that are longer:
+// where a wake-up takes as long as a spin, as on some virtual machines, each end sleeps because the other does.
 type spinner struct {
 	credit  int
 	skipped int
+	// times is how many times as long as it was told it polls, 1 or longTimes.
+	times units.Duration
 }
 
 const (
 	mostCredit  = 16
 	inVainCosts = 2
 	// tryAfter is after how many sleeps spins are tried again.
-	tryAfter = 64
+	tryAfter  = 64
+	longTimes = 2
 )
 
-func newSpinner() spinner { return spinner{credit: mostCredit} }
+func newSpinner() spinner { return spinner{credit: mostCredit, times: 1} }
 
 // pays reports whether to spin.
 func (s *spinner) pays() bool { return s.credit > 0 }
 
-// until is until when to poll on, at most for so long.
+// until is until when to poll on, at most for so long, or longTimes that.
 func (s *spinner) until(now units.Instant, most units.Duration) units.Instant {
 	if !s.pays() {
 		if s.skipped++; s.skipped < tryAfter {
 			return now
 		}
-		s.credit, s.skipped = mostCredit, 0
+		s.times = longTimes + 1 - s.times // the other of the two
+		s.credit, s.skipped = mostCredit/int(s.times), 0
 	}
-	return now.Add(max(most, 0))
+	return now.Add(max(s.times*most, 0))
 }
 
 // found notes that something came during a spin, inVain that nothing did.

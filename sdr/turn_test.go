@@ -11,27 +11,32 @@ import (
 )
 
 // TestSpinner: a worker spins as long as spinning finds work, stops after some spins in vain, and after some waits
-// tries as many spins again.
+// tries again: by turns half as many that are twice as long, and as many as at first.
 func TestSpinner(t *testing.T) {
 	const most = 50 * units.Microsecond
-	spins := func(s *spinner) bool { return s.until(100, most) > 100 }
 	s := newSpinner()
 	for range 1000 {
-		require.True(t, spins(&s))
+		require.Equal(t, units.Instant(100).Add(most), s.until(100, most))
 		s.found()
 	}
-	for range mostCredit / inVainCosts {
-		require.True(t, spins(&s))
-		s.inVain()
+	for _, times := range []units.Duration{1, longTimes, 1, longTimes} {
+		for range mostCredit / inVainCosts / times {
+			require.Equal(t, units.Instant(100).Add(times*most), s.until(100, most))
+			s.inVain()
+		}
+		for range tryAfter - 1 {
+			require.Equal(t, units.Instant(100), s.until(100, most), "they don't pay")
+		}
 	}
-	for range tryAfter - 1 {
-		require.False(t, spins(&s), "they don't pay")
+	require.Equal(t, units.Instant(100).Add(most), s.until(100, most))
+	s.credit = 0
+	for range tryAfter {
+		s.until(100, most)
 	}
-	for range mostCredit / inVainCosts {
-		require.True(t, spins(&s), "another try")
-		s.inVain()
+	for range 1000 {
+		require.Equal(t, units.Instant(100).Add(longTimes*most), s.until(100, most), "long ones pay")
+		s.found()
 	}
-	require.False(t, spins(&s))
 	s = newSpinner()
 	require.Equal(t, units.Instant(100), s.until(100, -1), "never, if the configuration says so")
 }
