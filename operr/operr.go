@@ -68,6 +68,11 @@ func New(op, object, format string, args ...any) error {
 	return &Error{Op: op, Object: object, Err: fmt.Errorf(format, args...)}
 }
 
+// Argument is New for a parameter, or a field of a configuration, that is outside its range: its cause is ErrArgument, too.
+func Argument(op, object, format string, args ...any) error {
+	return New(op, object, "%w: %w", ErrArgument, fmt.Errorf(format, args...))
+}
+
 // Wrap returns an Error with the cause err, or nil without one. An err that is an Error itself already
 // says what failed and is returned as it is.
 func Wrap(op, object string, err error) error {

@@ -5,7 +5,6 @@ package sdrnet
 import (
 	"cmp"
 	"crypto/tls"
-	"fmt"
 	"log/slog"
 	"net/netip"
 
@@ -113,7 +112,7 @@ func (c *Config) connectTimeout() units.Duration {
 
 func (c *Config) check() error {
 	bad := func(format string, a ...any) error {
-		return operr.New("configure", "sdrnet", "%w: %s", operr.ErrArgument, fmt.Sprintf(format, a...))
+		return operr.Argument("configure", "sdrnet", format, a...)
 	}
 	switch {
 	case c.Silence < minSilence:

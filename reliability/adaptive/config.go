@@ -28,7 +28,7 @@ func New(c Config) (scheme.Scheme, error) {
 		model:  newModel(), tail: unknownTail, rows: firstRows,
 	}
 	if err := a.repeat.Check(); err != nil {
-		return nil, operr.New("configure", "scheme adaptive", "%w: %w", operr.ErrArgument, err)
+		return nil, operr.Argument("configure", "scheme adaptive", "%w", err)
 	}
 	a.repeatParams = a.repeat.Params()
 	return a, nil

@@ -78,7 +78,7 @@ func checkCode(k, m int) error {
 // New returns the scheme, for one Conn.
 func New(c Config) (scheme.Scheme, error) {
 	if err := c.check(); err != nil {
-		return nil, operr.New("configure", "scheme ec", "%w: %w", operr.ErrArgument, err)
+		return nil, operr.Argument("configure", "scheme ec", "%w", err)
 	}
 	return &erasureCoding{config: c, peerK: c.K, peerM: c.M}, nil
 }

@@ -127,7 +127,7 @@ func Known(name string) error {
 // New makes a scheme for one connection.
 func New(name string, p Params) (scheme.Scheme, error) {
 	if err := Known(name); err != nil {
-		return nil, operr.New("choose", "scheme", "%w: %w", operr.ErrArgument, err)
+		return nil, operr.Argument("choose", "scheme", "%w", err)
 	}
 	return table[name].new(p)
 }

@@ -52,11 +52,11 @@ var rules = [...]loss.Rule{RTO: loss.Timeout, NACK: loss.PathProof}
 // round trip for the transfers after them. It is for one Conn.
 func New(c Config) (scheme.Scheme, error) {
 	if c.Mode > NACK {
-		return nil, operr.New("configure", "scheme sr", "%w: unknown mode %d; use sr.RTO or sr.NACK", operr.ErrArgument, c.Mode)
+		return nil, operr.Argument("configure", "scheme sr", "unknown mode %d; use sr.RTO or sr.NACK", c.Mode)
 	}
 	r := &selectiveRepeat{config: loss.Config{Rule: rules[c.Mode], Alpha: c.Alpha, MinTimeout: c.MinTimeout}}
 	if err := r.config.Check(); err != nil {
-		return nil, operr.New("configure", "scheme sr", "%w: %w", operr.ErrArgument, err)
+		return nil, operr.Argument("configure", "scheme sr", "%w", err)
 	}
 	r.params = r.config.Params()
 	return r, nil

@@ -55,13 +55,13 @@ const (
 func New(c Config) (scheme.Scheme, error) {
 	switch {
 	case c.LineRate < 0:
-		return nil, operr.New("configure", "scheme strack", "%w: line rate %d bit/s: must not be negative (0: that of the connection)", operr.ErrArgument, int64(c.LineRate))
+		return nil, operr.Argument("configure", "scheme strack", "line rate %d bit/s: must not be negative (0: that of the connection)", int64(c.LineRate))
 	case c.BaseRTT < 0 || c.BaseRTT > units.Second || c.MinTimeout < 0 || c.MinTimeout > units.Second:
-		return nil, operr.New("configure", "scheme strack", "%w: base round trip of %v, timeout of %v: must be between 0 (the default) and 1 s", operr.ErrArgument, c.BaseRTT, c.MinTimeout)
+		return nil, operr.Argument("configure", "scheme strack", "base round trip of %v, timeout of %v: must be between 0 (the default) and 1 s", c.BaseRTT, c.MinTimeout)
 	case c.AckUnits < 0 || c.AckUnits > maxAckUnits:
-		return nil, operr.New("configure", "scheme strack", "%w: an acknowledgement after %d units: must be between 1 and %d (0: 4)", operr.ErrArgument, c.AckUnits, maxAckUnits)
+		return nil, operr.Argument("configure", "scheme strack", "an acknowledgement after %d units: must be between 1 and %d (0: 4)", c.AckUnits, maxAckUnits)
 	case c.AckDelay < -1 || c.AckDelay > units.Second:
-		return nil, operr.New("configure", "scheme strack", "%w: an acknowledgement after %v: must be between -1 ns (never) and 1 s (0: as the connection reports)", operr.ErrArgument, c.AckDelay)
+		return nil, operr.Argument("configure", "scheme strack", "an acknowledgement after %v: must be between -1 ns (never) and 1 s (0: as the connection reports)", c.AckDelay)
 	}
 	if c.MinTimeout == 0 {
 		c.MinTimeout = defaultMinTimeout
