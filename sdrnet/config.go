@@ -62,17 +62,16 @@ type Config struct {
 }
 
 const (
-	defaultSilence      = 30 * units.Second
-	minSilence          = 100 * units.Millisecond
-	leastConnectTimeout = 5 * units.Second
-	defaultWindow       = 64
-	maxWindow           = 256
-	defaultBufferSize   = 256 * units.KiB
-	minBufferSize       = 4 * units.KiB
-	maxBufferSize       = 16 * units.MiB
-	defaultMaxMessage   = 64 * units.MiB
-	maxMaxMessage       = 64 * units.GiB
-	maxPrivateData      = 4 * units.KiB
+	defaultSilence    = 30 * units.Second
+	minSilence        = 100 * units.Millisecond
+	defaultWindow     = 64
+	maxWindow         = 256
+	defaultBufferSize = 256 * units.KiB
+	minBufferSize     = 4 * units.KiB
+	maxBufferSize     = 16 * units.MiB
+	defaultMaxMessage = 64 * units.MiB
+	maxMaxMessage     = 64 * units.GiB
+	maxPrivateData    = 4 * units.KiB
 )
 
 // Validate says what is wrong with c, if anything, naming the allowed range, as an *operr.Error that wraps sdr.ErrArgument. Listen and Dial ask it,
@@ -103,11 +102,6 @@ func (c *Config) complete() (*Config, error) {
 // that lives and takes nothing.
 func (c *Config) noProgress() units.Duration {
 	return max(c.Silence, c.Silence+min(c.Silence/4, 5*units.Second))
-}
-
-// connectTimeout is sdr's: a few packets may get lost on the link that is emulated, and who allows for longer silence has a longer path.
-func (c *Config) connectTimeout() units.Duration {
-	return max(leastConnectTimeout, c.Silence/6) + 4*(c.Link.RTT+2*c.Link.Jitter)
 }
 
 func (c *Config) check() error {

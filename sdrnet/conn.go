@@ -100,7 +100,7 @@ func (c *Conn) connect(ctx context.Context, s *oob.Conn, theirs hello) error {
 		}
 		c.lane[i], err = reliability.NewConn(c.host.endpoint,
 			sdr.QPConfig{
-				MTU: mtu, Silence: c.cfg.Silence, ConnectTimeout: c.cfg.connectTimeout(),
+				MTU: mtu, Silence: c.cfg.Silence, ConnectTimeout: c.cfg.Link.ConnectTimeout(c.cfg.Silence),
 				SendDepth: min(max(leastSendDepth, c.cfg.Link.PacketsInFlight(mtu)), mostSendDepth),
 			},
 			reliability.Config{Scheme: scheme, Rate: rate, NoProgress: c.cfg.noProgress(), AwaitBuffer: true, Logger: c.cfg.Logger})

@@ -30,5 +30,5 @@ func (s *Stream) SetStill(d time.Duration) { s.still = d }
 // ConnectTimeout is what cfg makes of sdr.QPConfig.ConnectTimeout.
 func ConnectTimeout(cfg *Config) (units.Duration, error) {
 	c, err := cfg.complete()
-	return c.connectTimeout(), err
+	return c.Link.ConnectTimeout(c.Silence), err
 }

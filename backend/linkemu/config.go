@@ -102,6 +102,15 @@ func (c Config) PacketsInFlight(mtu units.Bytes) int {
 	return int(bytes/mtu + min(1, bytes%mtu))
 }
 
+// connectTimeout is package sdr's own, at least.
+const connectTimeout = 5 * units.Second
+
+// ConnectTimeout is what the ConnectTimeout of QPs that send over the link should be: a few packets may get lost on it, and who allows the peer to
+// be silent for longer has a longer path behind it.
+func (c Config) ConnectTimeout(silence units.Duration) units.Duration {
+	return max(connectTimeout, silence/6) + 4*(c.RTT+2*c.Jitter)
+}
+
 // TotalRate is the rate of the link, of all channels together where they have rates of their own; 0: no limit.
 func (c Config) TotalRate() units.Rate {
 	if len(c.ChannelRate) == 0 {

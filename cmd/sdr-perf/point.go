@@ -72,9 +72,6 @@ func (pt *point) open(mtu units.Bytes) error {
 	return err
 }
 
-// connectTimeout is package sdr's for the check that packets of full size arrive.
-const connectTimeout = 5 * units.Second
-
 // newConn makes a connection, which has its part of the link's rate.
 func (pt *point) newConn(mtu units.Bytes) (*reliability.Conn, error) {
 	s, err := schemes.New(pt.scheme, pt.Scheme.Params)
@@ -84,7 +81,7 @@ func (pt *point) newConn(mtu units.Bytes) (*reliability.Conn, error) {
 	link := pt.Link.config(0)
 	conn, err := reliability.NewConn(pt.end.ctx, sdr.QPConfig{
 		MTU: mtu, Chunk: pt.Chunk, Channels: pt.Channels, Silence: pt.Timeout,
-		ConnectTimeout: max(connectTimeout, pt.Timeout/6) + 4*(link.RTT+2*link.Jitter), // a few packets may get lost
+		ConnectTimeout: link.ConnectTimeout(pt.Timeout),
 		SendDepth:      min(max(1024, link.PacketsInFlight(mtu)), 1<<20),
 	}, reliability.Config{
 		Scheme: s, Unit: pt.Unit, NoProgress: pt.Timeout, Logger: pt.end.local.below,
