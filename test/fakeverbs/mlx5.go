@@ -34,7 +34,7 @@ const maxUARs = 1 << 10
 const objDEVX, objDEVXObject, objUMEM, objUAR = 0x1000, 0x1001, 0x1002, 0x1008
 
 var mlx5Identity = identity{id: 1, abi: mlx5ABI, vendor: vendorOUI, part: pciDevice, firmware: fwVersion, caps: deviceCaps, atomics: atomicHCA,
-	nullKey: dumpFillKey, file: (1 + maxUARs) * pageSize, methods: map[methodID]method{
+	nullKey: dumpFillKey, file: (1 + maxUARs) * PageSize, methods: map[methodID]method{
 		{objUAR, 0x1000}:        {[]uint16{0x1000, 0x1001, 0x1002, 0x1003, 0x1004}, (*context).allocUAR},
 		{objUAR, 0x1001}:        {[]uint16{0x1000}, destroyer[*uar](0x1000)},
 		{objDEVX, 0x1000}:       {[]uint16{0x1000, 0x1001}, (*context).devxOther},
@@ -160,8 +160,8 @@ func (c *context) allocUAR(r *request) unix.Errno {
 			c.uars[page] = u
 			c.device.listed = false
 			r.made(0x1000, c.add(u))
-			r.out64(0x1002, uint64(page)*uint64(pageSize))
-			r.out32(0x1003, uint32(pageSize))
+			r.out64(0x1002, uint64(page)*uint64(PageSize))
+			r.out32(0x1003, uint32(PageSize))
 			r.out32(0x1004, page)
 			return 0
 		}

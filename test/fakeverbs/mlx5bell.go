@@ -17,7 +17,7 @@ const (
 // look takes what was written to a doorbell page.
 func (d *Device) look(u *uar) bool {
 	busy := false
-	base := int(u.page) * pageSize
+	base := int(u.page) * PageSize
 	if b := u.ctx.file.Take(base + cqDoorbell); b != [8]byte{} {
 		busy = true
 		d.armByNumber(u, be.Uint32(b[:4]), be.Uint32(b[4:]))
@@ -109,7 +109,7 @@ func (u *uar) burnt() int {
 	var left []byte
 	n := 0
 	for off := 8; off < doorbellStep; off += 8 { // the first 8 bytes were the doorbell
-		b := u.ctx.file.Take(int(u.page)*pageSize + u.lastRegister + off)
+		b := u.ctx.file.Take(int(u.page)*PageSize + u.lastRegister + off)
 		left = append(left, b[:]...)
 		if b != [8]byte{} {
 			n = len(left)

@@ -14,13 +14,11 @@ import (
 // machinePage is the size of a page. Memory and the addresses of its keys lie at the same place within one.
 var machinePage = uint64(unix.Getpagesize())
 
-// PageEnv sets the size of the pages that devices show programs, in bytes: a power of two, and a multiple of the machine's. With 65536
-// they look as under kernels of arm64 that have pages of 64 KiB.
-const PageEnv = "SDR_FAKEVERBS_PAGE"
-
-// pageSize is what is mapped of a UAR, of which an adapter's own page of 4096 bytes is the first part; rings begin at a multiple of it.
-var pageSize = func() int {
-	if n, err := strconv.Atoi(os.Getenv(PageEnv)); err == nil {
+// PageSize is that of the pages that devices show programs, in bytes: the machine's, or what SDR_FAKEVERBS_PAGE says, a power of two and a
+// multiple of the machine's. With 65536 they look as under kernels of arm64 that have pages of 64 KiB. So much is mapped of a UAR, of which an
+// adapter's own page of 4096 bytes is the first part, and rings begin at a multiple of it.
+var PageSize = func() int {
+	if n, err := strconv.Atoi(os.Getenv("SDR_FAKEVERBS_PAGE")); err == nil {
 		return n
 	}
 	return unix.Getpagesize()

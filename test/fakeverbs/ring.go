@@ -27,12 +27,12 @@ func (c *context) newRing(n, entry uint32) (*ring, unix.Errno) {
 	const cacheLine = 64
 	r := &ring{ctx: c, file: c.file, mask: powerOfTwo(n+1) - 1, stride: max(powerOfTwo(entry), cacheLine)}
 	r.length = ringHead + (r.mask+1)*r.stride
-	r.size = (int(r.length) + pageSize - 1) &^ (pageSize - 1)
+	r.size = (int(r.length) + PageSize - 1) &^ (PageSize - 1)
 	if free := c.freed[r.size]; len(free) > 0 {
 		r.off, c.freed[r.size] = free[len(free)-1], free[:len(free)-1]
 		clear(c.file.Bytes(r.off, r.size))
 	} else {
-		r.off = c.rings + pageSize
+		r.off = c.rings + PageSize
 		if r.off+r.size > ringSpace {
 			return nil, unix.ENOMEM
 		}

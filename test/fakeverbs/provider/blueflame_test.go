@@ -68,18 +68,6 @@ func TestBlueFlame(t *testing.T) {
 	}
 }
 
-// pageSize is that of the pages that devices show.
-func pageSize(t *testing.T) int {
-	t.Helper()
-	set := os.Getenv(fakeverbs.PageEnv)
-	if set == "" {
-		return os.Getpagesize()
-	}
-	n, err := strconv.Atoi(set)
-	require.NoError(t, err)
-	return n
-}
-
 // pagesMapped is how many pages of devA are mapped.
 func pagesMapped(t *testing.T) (n int) {
 	t.Helper()
@@ -90,7 +78,7 @@ func pagesMapped(t *testing.T) (n int) {
 			var from, to int
 			_, err := fmt.Sscanf(line, "%x-%x", &from, &to)
 			require.NoError(t, err)
-			n += (to - from) / pageSize(t)
+			n += (to - from) / fakeverbs.PageSize
 		}
 	}
 	return n
