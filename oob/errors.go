@@ -187,13 +187,11 @@ func farewell(err error) []byte {
 		code = CodeVersion
 	case errors.Is(err, context.DeadlineExceeded):
 		code = CodeTimeout
-	case errors.As(err, &given):
+	case errors.As(err, &given), errors.Is(err, context.Canceled):
 		code = CodeRejected
-		if given.cause != context.Canceled { // the application's own words, as with CloseWithReason
+		if given.cause != nil && given.cause != context.Canceled { // the application's own words, as with CloseWithReason
 			reason = given.cause.Error()
 		}
-	case errors.Is(err, context.Canceled):
-		code = CodeRejected
 	}
 	if isA[unreceived](err) {
 		reason += " (" + receiveSooner + ")"
