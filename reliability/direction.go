@@ -83,7 +83,7 @@ func (c *Conn) onAbort(e *sdr.Event) {
 	case e.Transfer != id && e.Code == abortOne:
 		c.out.onAbort(id, errEarly)
 	case e.Transfer != id && e.Code == abortFrame:
-		c.out.onAbort(id, fmt.Errorf("%w: %w, %d bytes here", sdr.ErrCompleted, errPeerFrame, c.env.MaxFrame))
+		c.out.onAbort(id, c.peerFrame(sdr.ErrCompleted))
 	case e.Transfer != id:
 		c.out.stopByPeer(id, errPeerReceives)
 		c.out.failFrom(id, errPeerReceives)

@@ -107,7 +107,7 @@ func (in *incoming) onAbort(e *sdr.Event) {
 	case e.Code == abortTooLong:
 		t.fail(fmt.Errorf("%w: %w: the sender's transfer has more than the buffer's %d bytes", sdr.ErrAborted, sdr.ErrTooLong, t.length))
 	case e.Code == abortFrame:
-		t.fail(fmt.Errorf("%w: %w, %d bytes here", sdr.ErrAborted, errPeerFrame, in.env.MaxFrame))
+		t.fail(in.peerFrame(sdr.ErrAborted))
 	default:
 		t.fail(sdr.ErrAborted)
 	}

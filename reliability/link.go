@@ -103,11 +103,13 @@ func (l *link) broken(format string, args ...any) error {
 	return fmt.Errorf("%w: scheme %s %s", sdr.ErrArgument, l.cfg.Scheme.Name(), fmt.Sprintf(format, args...))
 }
 
-// errFrame: a half of the scheme here made a frame that no datagram carries; errPeerFrame: one at the peer did.
-var (
-	errFrame     = fmt.Errorf("%w", sdr.ErrTooLong)
-	errPeerFrame = fmt.Errorf("%w: the peer's half of the scheme made a frame longer than Env.MaxFrame", sdr.ErrTooLong)
-)
+// errFrame: a half of the scheme here made a frame that no datagram carries.
+var errFrame = fmt.Errorf("%w", sdr.ErrTooLong)
+
+// peerFrame is why a transfer has ended for which a half of the scheme at the peer made such a frame.
+func (l *link) peerFrame(ended error) error {
+	return fmt.Errorf("%w: %w: the peer's half of the scheme made a frame longer than Env.MaxFrame, %d bytes here", ended, sdr.ErrTooLong, l.env.MaxFrame)
+}
 
 // checkFrame refuses a frame of a core that is longer than it may be, while nothing of it has been sent: a Port would end the QP for it.
 func (l *link) checkFrame(b []byte) error {
