@@ -21,7 +21,7 @@ const (
 	inVainCosts = 2
 	// tryAfter is after how many sleeps spins are tried again.
 	tryAfter  = 64
-	longTimes = 2
+	longTimes = 4
 )
 
 func newSpinner() spinner { return spinner{credit: mostCredit, times: 1} }
