@@ -29,8 +29,9 @@ func newSpinner() spinner { return spinner{credit: mostCredit, times: 1} }
 // pays reports whether to spin.
 func (s *spinner) pays() bool { return s.credit > 0 }
 
-// until is until when to poll on, at most for so long, or longTimes that.
-func (s *spinner) until(now units.Instant, most units.Duration) units.Instant {
+// until is until when to poll on, at most for so long, or longTimes that unless there is something to do at next anyhow: long spins
+// are for a peer that sleeps.
+func (s *spinner) until(now, next units.Instant, most units.Duration) units.Instant {
 	if !s.pays() {
 		if s.skipped++; s.skipped < tryAfter {
 			return now
@@ -38,7 +39,10 @@ func (s *spinner) until(now units.Instant, most units.Duration) units.Instant {
 		s.times = longTimes + 1 - s.times // the other of the two
 		s.credit, s.skipped = mostCredit/int(s.times), 0
 	}
-	return now.Add(max(s.times*most, 0))
+	if long := now.Add(max(s.times*most, 0)); long <= next {
+		return long
+	}
+	return now.Add(max(most, 0))
 }
 
 // found notes that something came during a spin, inVain that nothing did.

@@ -179,7 +179,7 @@ func (w *worker) runFor(ctx context.Context, done <-chan struct{}) (served bool)
 		if !busy && next > now {
 			switch {
 			case !spinning:
-				until = t.spin.until(now, w.ep.cfg.Spin)
+				until = t.spin.until(now, next, w.ep.cfg.Spin)
 				spinning = until > now
 			case now >= until:
 				t.spin.inVain()

@@ -11,34 +11,37 @@ import (
 )
 
 // TestSpinner: a worker spins as long as spinning finds work, stops after some spins in vain, and after some waits
-// tries again: by turns half as many that are twice as long, and as many as at first.
+// tries again: by turns as many as at first, and fewer that are longer, unless there is something to do during these anyhow.
 func TestSpinner(t *testing.T) {
 	const most = 50 * units.Microsecond
 	s := newSpinner()
 	for range 1000 {
-		require.Equal(t, units.Instant(100).Add(most), s.until(100, most))
+		require.Equal(t, units.Instant(100).Add(most), s.until(100, units.Never, most))
 		s.found()
 	}
 	for _, times := range []units.Duration{1, longTimes, 1, longTimes} {
 		for range mostCredit / inVainCosts / times {
-			require.Equal(t, units.Instant(100).Add(times*most), s.until(100, most))
+			require.Equal(t, units.Instant(100).Add(times*most), s.until(100, units.Never, most))
 			s.inVain()
 		}
 		for range tryAfter - 1 {
-			require.Equal(t, units.Instant(100), s.until(100, most), "they don't pay")
+			require.Equal(t, units.Instant(100), s.until(100, units.Never, most), "they don't pay")
 		}
 	}
-	require.Equal(t, units.Instant(100).Add(most), s.until(100, most))
+	require.Equal(t, units.Instant(100).Add(most), s.until(100, units.Never, most))
 	s.credit = 0
 	for range tryAfter {
-		s.until(100, most)
+		s.until(100, units.Never, most)
 	}
 	for range 1000 {
-		require.Equal(t, units.Instant(100).Add(longTimes*most), s.until(100, most), "long ones pay")
+		require.Equal(t, units.Instant(100).Add(longTimes*most), s.until(100, units.Never, most), "long ones pay")
 		s.found()
 	}
+	due := units.Instant(100).Add(longTimes * most)
+	require.Equal(t, due, s.until(100, due, most))
+	require.Equal(t, units.Instant(100).Add(most), s.until(100, due-1, most), "no peer is waited for that long")
 	s = newSpinner()
-	require.Equal(t, units.Instant(100), s.until(100, -1), "never, if the configuration says so")
+	require.Equal(t, units.Instant(100), s.until(100, units.Never, -1), "never, if the configuration says so")
 }
 
 // TestProcessorsBoundWorkers: neither GOMAXPROCS nor the processors are outnumbered, and the worker's goroutine leaves one of two to others.
