@@ -90,11 +90,12 @@ func newWrapped(t testing.TB, sc sim.Config, qc sdr.QPConfig, wrap func(end int,
 // step runs both sides and moves the clock to the next event.
 func (p *pair) step(limit units.Instant) {
 	now := p.net.Now()
-	soonest := p.net.Next()
+	soonest := units.Never
 	for i := range 2 {
 		p.next[i] = p.ctx[i].Progress(now)
 		soonest = min(soonest, p.next[i])
 	}
+	soonest = min(soonest, p.net.Next()) // also of what either has just sent
 	p.net.Advance(min(max(soonest, now), limit))
 }
 
