@@ -154,6 +154,24 @@ func TestSaidBeforeAnythingIsHeard(t *testing.T) {
 	require.Less(t, s.Stats.BytesSent, uint64(400*50))
 }
 
+// TestPeerComesLate: however long nothing is answered, what waits for the peer is said as often as all else, so that one that comes late, or a path
+// that was dead, doesn't find this end asleep.
+func TestPeerComesLate(t *testing.T) {
+	s := NewSession(0, 7, 1024)
+	s.SetActive(0, true)
+	s.Put(0, wire.Frame{Type: wire.TypeCTS, ID: 3, Length: 100}, 1)
+	for last, now := units.Instant(0), units.Instant(0); now < units.Instant(units.Minute); {
+		frames, next := drain(t, s, now)
+		for _, f := range frames {
+			if f.Type == wire.TypeCTS {
+				require.LessOrEqual(t, now.Sub(last), MaxBackoff, "at %v", now)
+				last = now
+			}
+		}
+		now = next
+	}
+}
+
 // What nothing waits for is repeated by single frames.
 func TestEndIsRepeatedSingly(t *testing.T) {
 	s := NewSession(0, 7, 1024)

@@ -87,11 +87,12 @@ func (t *timing) repeatAfter() units.Duration {
 	return t.rtt() + max(4*t.rttvar, t.rtt()/8, units.Millisecond)
 }
 
-// trainSpacing is the pause before a frame of a train with left more to go: RTT/32, at least 100 µs, and longer where the link may be slow.
+// trainSpacing is the pause before a frame of a train with left more to go: RTT/32, at least 100 µs, and longer where the link may be slow. Where it
+// is the peer that isn't there yet, or the path, the ping that is away says nothing of the link, and no pause is longer than other repetitions'.
 func (t *timing) trainSpacing(now units.Instant, left int16) units.Duration {
 	d := max(t.rtt()/perRTT, minTrainSpacing)
 	if t.srtt == 0 && t.asked <= now && left < unmeasuredTrain-denseUnanswered {
-		d = max(d, now.Sub(t.asked)/perUnanswered)
+		d = max(d, min(now.Sub(t.asked)/perUnanswered, MaxBackoff))
 	}
 	return d
 }
