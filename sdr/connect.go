@@ -22,7 +22,9 @@ type connCheck struct {
 	deadline units.Instant // ConnectTimeout after it began, but for standstills
 	heard    units.Instant // when the first datagram of the peer had come, Never before
 	sent     units.Instant // when our packet went out first, Never before
+	latest   units.Instant // when it did so last
 	again    units.Instant
+	least    units.Instant // what again would be, if a ping had just been answered
 	tries    int
 	// unanswered counts the tries since QP.sess.Answered was last seen to change, from answered on.
 	unanswered int
@@ -219,27 +221,42 @@ func (q *QP) nextConnCheck(now units.Instant) units.Instant {
 // repeatConnCheck sends the packet again, each time on another channel; mu is held.
 func (q *QP) repeatConnCheck(now units.Instant) {
 	c := q.connCheck
-	switch {
-	case c.send.state() != sendOpen:
-	case c.again == units.Never:
-		c.sent, c.again = now, now.Add(connCheckPause)
-	case now >= c.again:
-		rtt, _, _ := q.sess.RTT()
-		c.tries++
-		pause := max(connCheckPause, rtt)
-		if a := q.sess.Answered(); a != c.answered {
-			c.answered, c.unanswered = a, 0
-		}
-		c.unanswered++
-		if more := c.unanswered - checksUnanswered; more > 0 {
-			pause = max(pause, min(pause<<min(3*more, 16), mostCheckPause<<min(max(0, more-3), 2)))
-		}
-		if more := c.tries - checksAtFirst; more > 0 && c.recv.state() == recvPosted {
-			pause = min(pause<<min(more, 16), max(pause, mostCheckPause))
-		}
-		c.again = now.Add(pause)
-		q.inject(now, c.send, 0, q.cfg.MTU, c.tries%q.cfg.Channels, 0)
+	if c.send.state() != sendOpen {
+		return
 	}
+	if c.again == units.Never {
+		c.sent, c.latest, c.least = now, now, now.Add(connCheckPause)
+		c.again = c.least
+		return
+	}
+	rtt, _, _ := q.sess.RTT()
+	pause := max(connCheckPause, rtt)
+	if q.sess.Answered() >= c.latest && c.again > c.least {
+		// A ping that went behind the packet is answered, and the packet isn't, or will be in a moment: what kept answers from coming is over.
+		c.again = min(c.again, max(c.least, now.Add(pause)))
+	}
+	if now < c.again {
+		return
+	}
+	c.tries++
+	if a := q.sess.Answered(); a != c.answered {
+		c.answered, c.unanswered = a, 0
+	}
+	c.unanswered++
+	slow := pause
+	if more := c.unanswered - checksUnanswered; more > 0 {
+		slow = max(pause, min(pause<<min(3*more, 16), mostCheckPause<<min(max(0, more-3), 2)))
+	}
+	c.latest, c.least, c.again = now, now.Add(c.unheard(pause)), now.Add(c.unheard(slow))
+	q.inject(now, c.send, 0, q.cfg.MTU, c.tries%q.cfg.Channels, 0)
+}
+
+// unheard is the pause before the next try: the longer the more there were, until the peer's packet has come.
+func (c *connCheck) unheard(pause units.Duration) units.Duration {
+	if more := c.tries - checksAtFirst; more > 0 && c.recv.state() == recvPosted {
+		return min(pause<<min(more, 16), max(pause, mostCheckPause))
+	}
+	return pause
 }
 
 // connCheckFailed says why the connection check hasn't ended in time; mu is held.

@@ -43,8 +43,9 @@ type QP struct {
 	// deferred is in how many rounds in a row a control datagram has waited for the next.
 	deferred int
 
-	// stoodStill is worker.stoodStill when the QP was last looked at; guarded by mu.
-	stoodStill units.Duration
+	// stoodStill is how much worker.stoodStill has grown since the QP was first looked at, and still what that was when it was so last, -1 before;
+	// guarded by mu.
+	stoodStill, still units.Duration
 
 	// driving is set while the driver's Progress runs, with mu held.
 	driving atomic.Bool
@@ -157,6 +158,7 @@ func (e *Endpoint) NewQP(cfg QPConfig) (*QP, error) {
 			grants: map[uint64]grant{}, beyond: map[uint64]struct{}{}, sends: map[uint64]*sendMsg{}, nextSend: 1, // 0 is the connection check's
 		},
 		incoming: incoming{recvs: map[uint64]*recvMsg{}},
+		still:    -1,
 	}
 	q.port.q, q.unread = q, dpa.NewArrivals(cfg.Channels)
 	q.drain = dpa.NewDrain(e.engine, q.tableCfg.Slots, q.tableCfg.Generations)
@@ -300,12 +302,17 @@ func (q *QP) progress(now units.Instant, w *worker) (next units.Instant, usedUp 
 	return next, usedUp
 }
 
-// noteStandstill lets the connection check wait for so much longer as the worker has stood still since; mu is held.
+// noteStandstill lets the connection check wait for so much longer as the worker has stood still since: not what it has before there was the QP,
+// which may be hours. mu is held.
 func (q *QP) noteStandstill(sum units.Duration) {
-	if c := q.connCheck; c != nil {
-		c.deadline = c.deadline.Add(sum - q.stoodStill)
+	if q.still >= 0 {
+		stood := sum - q.still
+		q.stoodStill += stood
+		if c := q.connCheck; c != nil {
+			c.deadline, c.heard = c.deadline.Add(stood), c.heard.Add(stood)
+		}
 	}
-	q.stoodStill = sum
+	q.still = sum
 }
 
 // soon is when to look again for what the device doesn't announce. In virtual

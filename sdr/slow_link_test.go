@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/sim"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -92,6 +93,57 @@ func TestConnectTooSlow(t *testing.T) {
 			require.ErrorContains(t, err, c.words)
 			require.Regexp(t, "shorter than that|more time", err.Error())
 		}
+	}
+}
+
+// TestConnectAfterBlackout: where the path dies while the packets of full size are under way, they follow soon after it carries pings again, which is
+// soon enough for the limit, and nobody blames the MTU.
+func TestConnectAfterBlackout(t *testing.T) {
+	for _, dark := range []units.Duration{300 * ms, 2500 * ms, 4500 * ms} {
+		p := newUnconnected(t, sim.Config{Seed: 1, HeaderBytes: 66, Link: sim.Link{Rate: units.Gbit, Delay: 10 * ms}}, sdr.QPConfig{MTU: 4096})
+		p.net.SetFilter(func(i sim.PacketInfo) sim.Verdict {
+			if now := p.net.Now(); now < units.Instant(dark) && (now > units.Instant(5*ms) || i.Kind == backend.KindWrite) {
+				return sim.Drop
+			}
+			return sim.Deliver
+		})
+		p.connect()
+		require.Less(t, p.net.Now(), units.Instant(dark).Add(500*ms), "a ping is sent every 250 ms")
+	}
+}
+
+// TestConnectOnStoppedWorker: a QP whose worker stood still, as one of a process that was stopped does, has so much longer to connect, but not for what
+// the worker stood still before there was the QP.
+func TestConnectOnStoppedWorker(t *testing.T) {
+	p := newPair(t, link(), small)
+	standStill := func() {
+		p.net.Advance(p.net.Now().Add(10 * units.Second))
+		p.run(ms)
+	}
+	dst := p.mr(1, 1024, false)
+	_, err := p.qp[1].PostRecv(dst, 0, 1024) // something is due
+	require.NoError(t, err)
+	p.run(ms)
+	standStill()
+
+	cfg := small
+	cfg.ConnectTimeout = 3 * units.Second
+	for _, stands := range []bool{false, true} {
+		for i := range 2 {
+			p.qp[i], err = p.ctx[i].NewQP(cfg)
+			require.NoError(t, err)
+		}
+		begun := p.net.Now()
+		require.NoError(t, p.qp[1].StartConnect(p.qp[0].Info()))
+		want := 3 * units.Second
+		if stands {
+			p.run(units.Second)
+			standStill()
+			want += 10 * units.Second
+		}
+		p.until(20*units.Second, func() bool { return p.qp[1].Err() != nil })
+		require.ErrorContains(t, p.qp[1].Err(), "within "+units.FormatDuration(3*units.Second))
+		require.InDelta(t, want.Seconds(), p.net.Now().Sub(begun).Seconds(), 0.3)
 	}
 }
 
