@@ -221,3 +221,60 @@ func TestNoTimeoutByThePace(t *testing.T) {
 		require.LessOrEqual(t, s.Timeouts(), uint64(50*units.Millisecond/(200*us)), "pace %v", pace)
 	}
 }
+
+// TestLostRepeatBesideLatePackets: of three packets that the timeout took for lost the first did get lost, as does its repeat, and the others come after
+// all. By the paper's sums nothing is under way then, whatever is: the timeout sees to the repeat all the same, at a pace, too, and beside data that
+// follow.
+func TestLostRepeatBesideLatePackets(t *testing.T) {
+	for _, n := range []int{3, 2000} {
+		s, _ := ends(t, Config{Congestion: func(congestion.Path) congestion.Controller {
+			return congestion.Fixed{Rate: units.RateOf(mtu, 40*us), Window: 3 * mtu}
+		}}, n)
+		var p transport.Packet
+		sendAll(s, 0)
+		now := units.Instant(0)
+		for s.Timeouts() == 0 {
+			now = s.Next()
+			s.OnTimer(now)
+			for s.probe == probeDue && s.Timeouts() == 0 && s.Transmit(now, &p) {
+			}
+		}
+		for p.Kind = transport.Probe; p.Kind != transport.Data; {
+			require.True(t, s.Transmit(now, &p))
+		}
+		require.Zero(t, p.PSN)
+		bits, size := uint64(0b110), units.Bytes(2*mtu)
+		if n == 3 {
+			size--
+		}
+		answer := func() {
+			_, a := sack(now, 0, 0, bits, 2, 0)
+			a.Sent, a.Sack.Received = now-units.Instant(100*us), size // it has waited: answers to probes prove nothing
+			s.OnPacket(now, a)
+			require.Zero(t, s.Violations())
+		}
+		now = now.Add(us)
+		answer()
+		require.Zero(t, s.Inflight())
+
+		for until := now.Add(5 * s.rto); ; {
+			require.Less(t, now, until, "%d packets", n)
+			now = now.Add(40 * us)
+			if s.Next() <= now {
+				s.OnTimer(now)
+			}
+			if !s.Transmit(now, &p) || p.Kind != transport.Data {
+				continue
+			}
+			if p.PSN == 0 {
+				break
+			}
+			if p.PSN < 64 {
+				bits |= 1 << p.PSN
+				size += mtu
+				now = now.Add(8 * us)
+				answer()
+			}
+		}
+	}
+}

@@ -180,7 +180,7 @@ func (s *Sender) transmitData(now units.Instant, p *transport.Packet, window int
 	if last {
 		p.Flags |= transport.Last
 	}
-	if s.Inflight() == 0 && s.Pace(now) > 0 {
+	if psn == s.una && s.Inflight() == 0 && s.Pace(now) > 0 {
 		s.rtoAt = units.Never // what it ran for is what leaves now
 	}
 	s.sent += units.Bytes(n)
@@ -368,9 +368,20 @@ func (s *Sender) OnTimer(now units.Instant) {
 }
 
 // heldBack reports whether the pace is what keeps an answer from coming: it holds back the probe that asks for one, or what is to be repeated while
-// nothing is under way. The timeout begins anew when that leaves.
+// nothing is under way. The timeout begins anew when that leaves. That nothing seems to be under way isn't enough: what counted as lost and came after
+// all makes it look so while a repeat is, and if that got lost only the timeout tells.
 func (s *Sender) heldBack(now units.Instant) bool {
-	return (s.probe == probeDue && !s.asked || s.Inflight() == 0) && s.Pace(now) > 0
+	return (s.probe == probeDue && !s.asked || s.Inflight() == 0 && s.repeats()) && s.Pace(now) > 0
+}
+
+// repeats reports whether there is a packet to repeat.
+func (s *Sender) repeats() bool {
+	for n := s.repeat; n < s.recoverEnd; n++ {
+		if !s.have.Has(n) && !s.resent.Has(n) {
+			return true
+		}
+	}
+	return false
 }
 
 // afterProbe is when the timeout is over once the probe that is due has left: the time for which the pace held back the first that asks doesn't count.
