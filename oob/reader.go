@@ -37,7 +37,7 @@ func (c *Conn) readLoop() {
 		}
 	}
 	_, _ = io.Copy(io.Discard, r) // until the deadline set by end; say explains why
-	c.nc.Close()
+	hangUp(c.nc)
 }
 
 // awaitAccept waits until the application has the Conn. It reports false when the connection has ended.

@@ -88,6 +88,15 @@ func closeWrite(nc net.Conn) error {
 	return nil
 }
 
+// hangUp closes nc at once. tls.Conn.Close would give a peer that takes nothing five seconds to take its alert, which closeWrite has sent where
+// anything could follow what was sent before.
+func hangUp(nc net.Conn) {
+	if tc, ok := nc.(*tls.Conn); ok {
+		nc = tc.NetConn()
+	}
+	nc.Close()
+}
+
 // isConnBroken reports whether err says that the connection broke off.
 func isConnBroken(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||

@@ -4,6 +4,7 @@ package oob
 
 import (
 	"cmp"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -145,5 +146,26 @@ func TestTLSAtOneEndOnly(t *testing.T) {
 		_, err := Dial(testContext(t), l.Addr().String(), Config{TLS: client})
 		require.ErrorIs(t, err, errPeerWithoutTLS)
 		require.ErrorContains(t, rejected.next(t), "looks like TLS")
+	})
+}
+
+// TestTLSPeerThatDoesNotRead: closing doesn't wait for a peer over TLS that takes nothing, no more than without TLS.
+func TestTLSPeerThatDoesNotRead(t *testing.T) {
+	server, client := certificate(t)
+	inTime(t, time.Second, func() time.Duration {
+		l, _ := listen(t, Config{TLS: server})
+		nc := tls.Client(dialRaw(t, l.Addr().String()), clientTLS(client, l.Addr().String()))
+		write(t, nc, appendFrame(nil, frame{kind: kindHello}))
+		c, err := l.Accept(testContext(t))
+		require.NoError(t, err)
+		t.Cleanup(func() { c.Close() })
+		t.Cleanup(func() { nc.NetConn().Close() }) // first, or Close would wait for the peer to go
+		for i := 0; err == nil && i < 100; i++ {
+			ctx, cancel := context.WithTimeout(context.Background(), shortLimit)
+			err = c.Send(ctx, make([]byte, DefaultMaxBlob))
+			cancel()
+		}
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		return closing(t, c)
 	})
 }
