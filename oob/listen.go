@@ -149,7 +149,7 @@ func (l *Listener) serve(ctx context.Context, p *pendingConn) error {
 	}
 	if err != nil {
 		if c != nil {
-			c.Close()
+			_ = c.TurnAway(err.Error())
 		}
 		return err
 	}
@@ -166,8 +166,11 @@ func (l *Listener) serve(ctx context.Context, p *pendingConn) error {
 			}
 			gone = nil // what it has left is for Accept's caller, as its Close has promised
 		case <-ctx.Done():
-			err = context.Cause(ctx)
-			_ = c.CloseWithReason(err.Error())
+			if err = context.Cause(ctx); err == errEvicted {
+				_ = c.TurnAway(err.Error())
+			} else {
+				_ = c.CloseWithReason(err.Error())
+			}
 			return err
 		}
 	}

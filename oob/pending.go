@@ -36,7 +36,7 @@ type pendingConn struct {
 // makes room first. Nothing else can be known about a peer but its address, so who has the most
 // connections makes room next.
 type pendingConns struct {
-	tell bool // who has to go is told so: under TLS nothing can be said before a handshake, which costs more than turning away may
+	tell bool // who has to go is told so here: under TLS nothing can be said before a handshake, which costs more than turning away may
 	mu   sync.Mutex
 	all  []*pendingConn // +checklocks:mu
 }
@@ -74,7 +74,9 @@ func (s *pendingConns) admit(p *pendingConn) bool {
 		turnAway(victim.nc) // before the goroutine that serves it closes the connection
 	}
 	victim.cancel(errEvicted)
-	victim.nc.Close()
+	if s.tell || !victim.greeted { // else the goroutine that serves it, and waits for nothing, can say so over TLS
+		victim.nc.Close()
+	}
 	return true
 }
 

@@ -169,3 +169,51 @@ func TestTLSPeerThatDoesNotRead(t *testing.T) {
 		return closing(t, c)
 	})
 }
+
+// TestTLSTurnAway: a peer hears over TLS, too, that there is no room, also while it sends.
+func TestTLSTurnAway(t *testing.T) {
+	server, client := certificate(t)
+	for range 10 {
+		s, c := pair(t, Config{TLS: server}, Config{TLS: client})
+		errs := make(chan error, 1)
+		go func() {
+			for {
+				if err := c.Send(testContext(t), make([]byte, 1000)); err != nil {
+					errs <- err
+					return
+				}
+			}
+		}()
+		require.NoError(t, s.TurnAway("no room"))
+		var told *PeerError
+		require.ErrorAs(t, <-errs, &told)
+		require.True(t, told.Busy())
+		require.NoError(t, c.Close())
+	}
+}
+
+// TestTLSMakesRoom: a peer that has shaken hands over TLS, and has to go for one of another host, hears that there may be room later, as it does
+// without TLS.
+func TestTLSMakesRoom(t *testing.T) {
+	server, client := certificate(t)
+	l, rejected := listen(t, Config{TLS: server})
+	var waiting []*Conn
+	for range maxPending {
+		c, err := Dial(testContext(t), l.Addr().String(), Config{TLS: client})
+		require.NoError(t, err)
+		waiting = append(waiting, c)
+	}
+	require.Eventually(t, func() bool {
+		l.pending.mu.Lock()
+		defer l.pending.mu.Unlock()
+		return l.pending.silent(SourceOf(waiting[0].LocalAddr())) == nil
+	}, waitLimit, time.Millisecond, "one that is still shaking hands would make room")
+	crowd(t, l, 1, false, "127.0.0.2")
+	require.ErrorIs(t, rejected.next(t), errEvicted)
+	var told *PeerError
+	require.ErrorAs(t, ended(t, waiting[0], waitLimit), &told)
+	require.True(t, told.Busy())
+	for _, c := range waiting {
+		require.NoError(t, c.Abort(""))
+	}
+}
