@@ -125,6 +125,7 @@ func (l *Listener) serve(ctx context.Context, x *guest) {
 	case place:
 		<-l.guests.places
 	case err == nil: // another peer got its place before it was connected
+		_ = x.s.TurnAway(errCrowd.Error()) // who took the place may not have come to that yet, and Close would say goodbye
 		_ = c.Close()
 		err = errCrowd
 	default:
