@@ -57,6 +57,22 @@ func TestDialledAgain(t *testing.T) {
 		require.Equal(t, time.Second, at[len(at)-1])
 		require.ErrorIs(t, err, why)
 	})
+	// One that is under way when the context ends doesn't hide that there was no room.
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		told := error(nil)
+		_, err := again(ctx, func() (*Conn, error) {
+			if told == nil {
+				told = busy
+				return nil, busy
+			}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		require.ErrorIs(t, err, busy)
+		require.ErrorIs(t, endedBy(ctx, err), os.ErrDeadlineExceeded)
+	})
 	synctest.Test(t, func(t *testing.T) {
 		for _, err := range []error{os.ErrNotExist, &oob.PeerError{Code: oob.CodeRejected}, nil} {
 			at, got := dials(t.Context(), err)

@@ -66,9 +66,16 @@ const (
 // have to do that themselves, as with TCP they needn't: a listener that has no room drops a SYN, which the kernel sends again.
 func again(ctx context.Context, dial func() (*Conn, error)) (*Conn, error) {
 	var until <-chan time.Time
+	var told error
+	givenUp := func() error { return fmt.Errorf("%w (given up: %w)", told, context.Cause(ctx)) }
 	for longest := leastPause; ; longest = min(2*longest, mostPause) {
 		c, err := dial()
-		if !mayPass(err) {
+		switch {
+		case mayPass(err):
+			told = err
+		case told != nil && saysEnd(ctx, err): // it isn't for this attempt alone that the time was too short
+			return nil, givenUp()
+		default:
 			return c, err
 		}
 		if _, ok := ctx.Deadline(); !ok && until == nil {
@@ -79,7 +86,7 @@ func again(ctx context.Context, dial func() (*Conn, error)) (*Conn, error) {
 		case <-until:
 			return nil, err
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w (given up: %w)", err, context.Cause(ctx))
+			return nil, givenUp()
 		}
 	}
 }
