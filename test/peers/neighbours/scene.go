@@ -167,6 +167,9 @@ func (o *outcome) waste() float64 {
 // spacing is how long after another a flow starts.
 const spacing = 1200 * ms
 
+// leastUse is what several flows have to use of the link: those that all send next to nothing share fairly, too.
+const leastUse = 0.6
+
 func (p *plan) together(part, name string, l link.Config, bar float64, ecn bool, rtts ...time.Duration) *scene {
 	from := time.Duration(len(rtts)-1)*spacing + max(20*slices.Max(rtts), 3*time.Second)
 	to := from + 6*time.Second
@@ -177,10 +180,10 @@ func (p *plan) together(part, name string, l link.Config, bar float64, ecn bool,
 		s.flows = append(s.flows, f)
 	}
 	s.judge = func(o *outcome) *verdict {
-		r, worst := o.total(from, to), o.worstJain(from, to)
-		return new(verdict).share("worst Jain index of a second", worst).share("of the link", o.use(p.rate, from, to)).
+		r, worst, use := o.total(from, to), o.worstJain(from, to), o.use(p.rate, from, to)
+		return new(verdict).share("worst Jain index of a second", worst).share("of the link", use).
 			percent("dropped by the queue", partOf(r.Dropped, r)).percent("marked", partOf(r.Marked, r)).time("mean wait in the queue", wait(r)).
-			unless(worst >= bar, fmt.Sprintf("Jain %v", bar))
+			unless(worst >= bar, fmt.Sprintf("Jain %v", bar)).unless(use >= leastUse, fmt.Sprintf("%v of the link", leastUse))
 	}
 	return s
 }
