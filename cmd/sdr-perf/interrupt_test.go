@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/oob"
 )
 
 // An interrupt ends both ends at once, after the transfer under way, and shows what was measured. On a busy machine
@@ -65,6 +68,24 @@ func interrupt(t *testing.T, who string, pause time.Duration) (s, c *process) {
 		s.ends(t, 5*time.Second, exitFailure+exitInterrupted-status)
 	}
 	return s, c
+}
+
+// TestInterruptWhileConnecting: a server that has yet to say anything hears the same word of an interrupt as later.
+func TestInterruptWhileConnecting(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	l, err := oob.Listen(ctx, own(0)+":0", oob.Config{})
+	require.NoError(t, err)
+	defer l.Close()
+	c := start(t, l.Addr().String())
+	s, err := l.Accept(ctx)
+	require.NoError(t, err)
+	defer s.Close()
+	time.Sleep(100 * time.Millisecond) // it waits for an answer then
+	require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
+	c.ends(t, 5*time.Second, exitInterrupted)
+	_, err = s.Recv(ctx)
+	require.ErrorContains(t, err, "interrupted")
 }
 
 // A transfer that doesn't end in the time of grace is given up: what came before it is shown.

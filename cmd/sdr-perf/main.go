@@ -59,7 +59,10 @@ const (
 const collectAt = 800
 
 func main() {
-	ctx, _ := usage.Stops()
+	stops, _ := usage.Stops()
+	// Whatever an interrupt ends tells the peer so in the same words, not in those of the signal.
+	ctx, stop := context.WithCancelCause(context.Background())
+	context.AfterFunc(stops, func() { stop(errInterrupted) })
 	// A file size limit (ulimit -f) then shows as an error of write, and not as a signal.
 	signal.Ignore(syscall.SIGXFSZ)
 	if os.Getenv("GOGC") == "" {
