@@ -195,7 +195,7 @@ func underWay(t *testing.T, args ...string) (s, c *process) {
 	// The client may be ready when the server has yet to hear that it is: one that goes then was only a visitor.
 	require.Eventually(t, func() bool {
 		return strings.Contains(c.stdout.String(), "scheme") && strings.Contains(s.stdout.String(), "client ")
-	}, 10*time.Second, 5*time.Millisecond, "nothing runs")
+	}, 30*time.Second, 5*time.Millisecond, "nothing runs")
 	return s, c
 }
 
