@@ -206,11 +206,10 @@ func (s *Sender) window(now units.Instant) (n units.Bytes, bounds bool) {
 // pick chooses the packet to send: what is lost from the expected one on, each once in a recovery, then
 // new ones.
 func (s *Sender) pick() (psn uint32, flags transport.Flags, ok bool) {
-	for ; s.repeat < s.recoverEnd; s.repeat++ {
-		if n := s.repeat; !s.have.Has(n) && s.resent.Set(n) {
-			s.repeat++
-			return n, transport.Repeat, true
-		}
+	if s.repeats() {
+		s.resent.Set(s.repeat)
+		s.repeat++
+		return s.repeat - 1, transport.Repeat, true
 	}
 	if s.next >= s.limit || s.next-s.una >= s.span {
 		return 0, 0, false
@@ -374,10 +373,10 @@ func (s *Sender) heldBack(now units.Instant) bool {
 	return (s.probe == probeDue && !s.asked || s.Inflight() == 0 && s.repeats()) && s.Pace(now) > 0
 }
 
-// repeats reports whether there is a packet to repeat.
+// repeats reports whether there is a packet to repeat, at s.repeat then.
 func (s *Sender) repeats() bool {
-	for n := s.repeat; n < s.recoverEnd; n++ {
-		if !s.have.Has(n) && !s.resent.Has(n) {
+	for ; s.repeat < s.recoverEnd; s.repeat++ {
+		if !s.have.Has(s.repeat) && !s.resent.Has(s.repeat) {
 			return true
 		}
 	}
