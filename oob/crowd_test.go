@@ -90,13 +90,11 @@ func TestNobodyStaysPending(t *testing.T) {
 	}, waitLimit, time.Millisecond)
 }
 
-// TestTurnedAwayPeerIsTold: who finds all places taken by connections of its host that wait for Accept learns that, and isn't told of
-// a peer that has crashed.
-func TestTurnedAwayPeerIsTold(t *testing.T) {
-	l, rejected := listen(t, Config{})
-	var waiting []*Conn
+// fillPlaces has peers that have shaken hands wait for Accept at all places.
+func fillPlaces(t *testing.T, l *Listener, cfg Config) (waiting []*Conn) {
+	t.Helper()
 	for range maxPending {
-		c, err := Dial(testContext(t), l.Addr().String(), Config{})
+		c, err := Dial(testContext(t), l.Addr().String(), cfg)
 		require.NoError(t, err)
 		waiting = append(waiting, c)
 	}
@@ -104,7 +102,15 @@ func TestTurnedAwayPeerIsTold(t *testing.T) {
 		l.pending.mu.Lock()
 		defer l.pending.mu.Unlock()
 		return l.pending.silent(SourceOf(waiting[0].LocalAddr())) == nil
-	}, 10*time.Second, time.Millisecond, "one that is still shaking hands would make room")
+	}, waitLimit, time.Millisecond, "one that is still shaking hands would make room")
+	return waiting
+}
+
+// TestTurnedAwayPeerIsTold: who finds all places taken by connections of its host that wait for Accept learns that, and isn't told of
+// a peer that has crashed.
+func TestTurnedAwayPeerIsTold(t *testing.T) {
+	l, rejected := listen(t, Config{})
+	waiting := fillPlaces(t, l, Config{})
 	before := descriptors()
 	for range 20 {
 		_, err := Dial(testContext(t), l.Addr().String(), Config{})

@@ -197,17 +197,7 @@ func TestTLSTurnAway(t *testing.T) {
 func TestTLSMakesRoom(t *testing.T) {
 	server, client := certificate(t)
 	l, rejected := listen(t, Config{TLS: server})
-	var waiting []*Conn
-	for range maxPending {
-		c, err := Dial(testContext(t), l.Addr().String(), Config{TLS: client})
-		require.NoError(t, err)
-		waiting = append(waiting, c)
-	}
-	require.Eventually(t, func() bool {
-		l.pending.mu.Lock()
-		defer l.pending.mu.Unlock()
-		return l.pending.silent(SourceOf(waiting[0].LocalAddr())) == nil
-	}, waitLimit, time.Millisecond, "one that is still shaking hands would make room")
+	waiting := fillPlaces(t, l, Config{TLS: client})
 	crowd(t, l, 1, false, "127.0.0.2")
 	require.ErrorIs(t, rejected.next(t), errEvicted)
 	var told *PeerError
