@@ -39,10 +39,11 @@ func (s *spinner) until(now, next units.Instant, most units.Duration) units.Inst
 		s.times = longTimes + 1 - s.times // the other of the two
 		s.credit, s.skipped = mostCredit/int(s.times), 0
 	}
-	if long := now.Add(max(s.times*most, 0)); long <= next {
+	most = max(most, 0)
+	if long := now.Add(s.times * most); long <= next {
 		return long
 	}
-	return now.Add(max(most, 0))
+	return now.Add(most)
 }
 
 // found notes that something came during a spin, inVain that nothing did.
