@@ -73,7 +73,7 @@ func TestCrowdOfOneHost(t *testing.T) {
 		_, _ = s.Write([]byte("SDRx\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00")) // oob's hello, and no more
 	}
 	begun := time.Now()
-	const honest = 12                         // each takes a tenth of a second of processor time on slow hosts, the race detector beside
+	const honest = 12
 	ctx, fail := context.WithCancelCause(ctx) // Accept has nobody to wait for where a Dial has failed
 	defer fail(nil)
 	for range honest {
