@@ -15,7 +15,8 @@ import (
 // On loopback a train lies in pages that the sender's processor has written and the receiver's has read. The kernel gives them back
 // to the sender's processor, whose next train gets those that came back last: their lines are in the caches of the other processor,
 // and to write them takes three times as long as to write what has left those caches, ten times where the processors share none. So a
-// device holds on to the trains that it sent last, and pages come back in the order in which they were sent.
+// device holds on to the trains that it sent last, where a [trial] says that it pays, and pages come back in the order in which they were
+// sent.
 //
 // What holds a train is a copy of its descriptor: the kernel makes one for the socket's error queue when it is asked for the time of
 // sending (SO_TIMESTAMPING without SOF_TIMESTAMPING_OPT_TSONLY, Documentation/networking/timestamping.rst). Nobody wants to know the
@@ -37,8 +38,8 @@ const (
 
 // A hold is the trains of a device that are held.
 type hold struct {
-	// off: the kernel doesn't hold any (sysctl net.core.tstamp_allow_data).
-	off atomic.Bool
+	// state holds a [holdState], for those who make trains.
+	state atomic.Uint32
 
 	mu sync.Mutex
 	// runs are trains of one socket that were sent one after another, in the order in which they were sent, and trains is
@@ -51,6 +52,15 @@ type hold struct {
 	// out is for what the kernel says of those that are released, of which nothing is wanted.
 	out [releaseBatch]mmsghdr // +checklocks:mu
 }
+
+// A holdState is whether trains are held now.
+type holdState uint32
+
+const (
+	holdsNone holdState = iota
+	holdsSome
+	holdsNever // the kernel doesn't hold any (sysctl net.core.tstamp_allow_data)
+)
 
 // A heldRun is so many trains of one socket.
 type heldRun struct{ fd, trains int }
@@ -80,24 +90,45 @@ func (h *hold) reserve() {
 	h.runs.Reserve(manyHeld + batchPackets/leastTrain)
 }
 
-// add notes which of the messages that a socket has sent, in a call that took so long, are held, and releases the trains that have been
-// held longest.
-func (h *hold) add(fd int, sent []messageInfo, took units.Duration) {
-	n, bytes := 0, units.Bytes(0)
+// now is whether trains are held now.
+func (h *hold) now() holdState { return holdState(h.state.Load()) }
+
+// noteSent notes messages that were sent in a call that began then: which trains are held, and what it cost. It releases the trains
+// that have been held longest. s.mu is held.
+func (s *sender) noteSent(sent []messageInfo, begun units.Instant) {
+	h := &s.d.hold
+	held, long, bytes := 0, 0, units.Bytes(0)
 	for i := range sent {
 		if sent[i].held {
-			n++
+			held++
+		}
+		if sent[i].long {
+			long++
 		}
 		bytes += units.Bytes(sent[i].bytes)
 	}
-	if n == 0 {
+	if long == 0 {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.trial.sent(n, bytes, took)
-	h.runs.Push(heldRun{fd, n})
-	for h.trains += n; h.trains > h.trial.most(); {
+	h.keep(s.fd, held)
+	h.trial.sent(long, bytes, s.d.Now().Sub(begun))
+	if h.now() != holdsNever {
+		h.state.Store(uint32(holdsNone))
+		if h.trial.most() > 0 {
+			h.state.Store(uint32(holdsSome))
+		}
+	}
+}
+
+// keep notes that so many more trains of a socket are held, and releases those that are too many. mu is held.
+func (h *hold) keep(fd, held int) {
+	if held > 0 {
+		h.runs.Push(heldRun{fd, held})
+		h.trains += held
+	}
+	for h.trains > h.trial.most() {
 		h.release()
 	}
 }
@@ -109,7 +140,7 @@ func (h *hold) release() {
 	if recvErrors(r.fd, h.out[:n]) > 0 {
 		h.kept = true
 	} else if !h.kept {
-		h.off.Store(true)
+		h.state.Store(uint32(holdsNever))
 	}
 	h.trains -= n
 	if r.trains -= n; r.trains == 0 {

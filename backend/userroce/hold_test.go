@@ -34,19 +34,29 @@ func held(s *sender) (n int) {
 	}
 }
 
-// TestHold: on loopback the kernel holds the last trains of a device, and no more.
+// holdSome has d hold a few trains until the next trial, which begins after more than a test sends.
+func holdSome(d *Device) {
+	d.hold.trial = trial{kept: holdFew, used: holdFew}
+	d.hold.state.Store(uint32(holdsSome))
+}
+
+// TestHold: on loopback the kernel holds the last trains of a device, and no more; and none before a trial has found that it pays.
 func TestHold(t *testing.T) {
 	requireTimestamps(t)
 	families(t, func(t *testing.T, v6 bool) {
 		a, b := newPair(t, v6)
 		s := a.d.senders[0]
+		sendTrains(t, a, b, 2)
+		require.Zero(t, held(s))
+		holdSome(a.d)
 		sendTrains(t, a, b, 3)
 		require.Equal(t, 3, held(s))
 
 		a, b = newPair(t, v6)
 		s = a.d.senders[0]
+		holdSome(a.d)
 		sendTrains(t, a, b, 3*fewHeld)
-		require.False(t, a.d.hold.off.Load())
+		require.Equal(t, holdsSome, a.d.hold.now())
 		require.Equal(t, fewHeld, a.d.hold.trains)
 		n := held(s)
 		require.Positive(t, n)
@@ -59,6 +69,7 @@ func TestHoldBySeveral(t *testing.T) {
 	requireTimestamps(t)
 	a, b := newPair(t, false)
 	first := a.d.senders[0]
+	holdSome(a.d)
 	sendTrains(t, a, b, 2)
 	var err error
 	a.qp, err = a.d.NewQP(backend.QPConfig{Type: backend.UC, SendCQ: a.cq, RecvCQ: a.cq, Table: a.table, Channel: 1, MTU: 4096})
@@ -77,6 +88,7 @@ func TestHoldBySeveral(t *testing.T) {
 // TestHoldNothingSmall: what is too short to be worth it isn't held.
 func TestHoldNothingSmall(t *testing.T) {
 	a, b := newPair(t, false)
+	holdSome(a.d)
 	arrive(t, a, b, 0, leastTrain-1)
 	require.Zero(t, held(a.d.senders[0]))
 }
@@ -85,10 +97,11 @@ func TestHoldNothingSmall(t *testing.T) {
 func TestHoldForbidden(t *testing.T) {
 	a, b := newPair(t, false)
 	s := a.d.senders[0]
+	holdSome(a.d)
 	for range fewHeld + 1 {
-		a.d.hold.add(s.fd, []messageInfo{{held: true}}, 0)
+		s.noteSent([]messageInfo{{long: true, held: true}}, 0)
 	}
-	require.True(t, a.d.hold.off.Load())
+	require.Equal(t, holdsNever, a.d.hold.now())
 	sendTrains(t, a, b, 1)
 	require.Zero(t, held(s))
 }
@@ -110,6 +123,7 @@ func TestHoldOnlyHere(t *testing.T) {
 	}
 	families(t, func(t *testing.T, v6 bool) {
 		_, _, a, b := hostPair(t, v6)
+		holdSome(a.d)
 		sendTrains(t, a, b, 2)
 		require.False(t, a.d.senders[0].holds)
 		require.Zero(t, held(a.d.senders[0]))

@@ -55,7 +55,7 @@ const (
 	ladderCRC
 	// ladderICRC is the same with the checksum of package roce, which also fetches the memory for the next payload.
 	ladderICRC
-	// ladderHeld is that with a sender that holds its last trains.
+	// ladderHeld is that with a sender that holds its last trains, some at a time.
 	ladderHeld
 )
 
@@ -122,13 +122,12 @@ type ladderSender struct {
 	count uint64
 
 	held     int // trains
-	trial    trial
 	released [ladderBatch]mmsghdr
 }
 
 func newLadderSender(fd int, work ladderWork) *ladderSender {
 	if work == ladderHeld {
-		_, _ = recvBufferOptions.size(fd, manyHeld*maxTrainBytes)
+		_, _ = recvBufferOptions.size(fd, fewHeld*maxTrainBytes)
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPING, unix.SOF_TIMESTAMPING_TX_SOFTWARE)
 	}
 	s := &ladderSender{fd: fd, work: work, mem: make([]byte, ladderMemory)}
@@ -150,14 +149,12 @@ func (s *ladderSender) post() int {
 		iov := s.iovs[m*ladderTrain*3:]
 		s.msgs[m].hdr.iov, s.msgs[m].hdr.iovlen = uintptr(unsafe.Pointer(&iov[0])), ladderTrain*3
 	}
-	begun := time.Now()
 	for sent := 0; sent < len(s.msgs); {
 		n, _ := sendmmsg(s.fd, s.msgs[sent:])
 		sent += max(n, 0)
 	}
 	if s.work == ladderHeld {
-		s.trial.sent(len(s.msgs), ladderBatch*ladderTrain*ladderPayload, time.Since(begun))
-		for s.held += len(s.msgs); s.held > s.trial.most(); s.held -= len(s.msgs) {
+		for s.held += len(s.msgs); s.held > fewHeld; s.held -= len(s.msgs) {
 			recvErrors(s.fd, s.released[:])
 		}
 	}

@@ -59,7 +59,7 @@ type sendBatch struct {
 
 	nmsgs, niovs, nbetween int
 	ipv6                   bool
-	held                   bool // a message of it is to be held
+	long                   bool // it has a train that is worth holding
 }
 
 // between holds a trailer, right-aligned, and the headers that follow it.
@@ -68,10 +68,11 @@ type between struct {
 	headers [roce.UCWriteImmHeaders]byte
 }
 
-// messageInfo counts the packets of a message and their payload, and says whether it is to be held.
+// messageInfo counts the packets of a message and their payload, and says whether it is worth holding, and is to be held.
 type messageInfo struct {
 	packets uint32
 	bytes   uint32
+	long    bool
 	held    bool
 }
 
@@ -119,7 +120,7 @@ func (s *sender) needBatch() {
 	}
 }
 
-func (b *sendBatch) reset() { b.nmsgs, b.niovs, b.nbetween, b.held = 0, 0, 0, false }
+func (b *sendBatch) reset() { b.nmsgs, b.niovs, b.nbetween, b.long = 0, 0, 0, false }
 
 // openMessage starts a message to p.
 func (b *sendBatch) openMessage(p *peer, tos int32) {
@@ -156,12 +157,16 @@ func (b *sendBatch) addPacket(p *peer, tos int32, buf []byte, payload int) {
 	b.closeMessage(first, 0)
 }
 
-// holdMessage makes the message that is being made one that is held.
-func (b *sendBatch) holdMessage() {
+// longMessage says that the message that is being made is worth holding, and whether it is to be held.
+func (b *sendBatch) longMessage(held bool) {
+	b.info[b.nmsgs].long, b.long = true, true
+	if !held {
+		return
+	}
 	*b.addControl(&b.msgs[b.nmsgs]) = cmsgSpace{
 		len: cmsgLen32, level: unix.SOL_SOCKET, typ: unix.SO_TIMESTAMPING, value: unix.SOF_TIMESTAMPING_TX_SOFTWARE,
 	}
-	b.info[b.nmsgs].held, b.held = true, true
+	b.info[b.nmsgs].held = true
 }
 
 // addControl adds a control message to m, the message that is being made.
@@ -200,14 +205,14 @@ func (s *sender) flush() (f flushed) {
 	b := s.batch
 	for done := 0; done < b.nmsgs; {
 		var begun units.Instant
-		if b.held {
+		if b.long {
 			begun = s.d.Now()
 		}
 		n, errno := sendmmsg(s.fd, b.msgs[done:b.nmsgs])
 		if errno == 0 {
 			f.packets += s.account(b.info[done : done+n])
-			if b.held {
-				s.d.hold.add(s.fd, b.info[done:done+n], s.d.Now().Sub(begun))
+			if b.long {
+				s.noteSent(b.info[done:done+n], begun)
 			}
 			f.first = f.first || done == 0
 			done += n

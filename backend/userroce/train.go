@@ -18,7 +18,8 @@ type trainBuilder struct {
 	packets  int
 	tos      int32 // of all
 	hasShort bool  // a shorter packet has been added
-	held     bool  // each train that is long enough is held
+	local    bool  // trains stay on this host, and the kernel can hold them
+	held     bool  // those that are long enough are held
 }
 
 // fits reports whether a packet of size wire bytes and a TOS may join the train.
@@ -36,7 +37,8 @@ func (s *sender) gather(q *queuePair, p *peer, w []backend.Write, trains bool, a
 	if trains {
 		limit = maxTrain
 	}
-	t := trainBuilder{b: b, held: p.local && s.holds && !s.d.hold.off.Load()}
+	state := s.d.hold.now()
+	t := trainBuilder{b: b, local: p.local && s.holds && state != holdsNever, held: state == holdsSome}
 	for gathered < len(w) && gathered < batchPackets {
 		x := &w[gathered]
 		payload, err := q.source(x)
@@ -131,8 +133,8 @@ func (t *trainBuilder) close() {
 	if t.packets > 1 {
 		segment = t.segment
 	}
-	if t.held && t.bytes >= leastHeld {
-		t.b.holdMessage()
+	if t.local && t.bytes >= leastHeld {
+		t.b.longMessage(t.held)
 	}
 	t.b.nbetween++ // the train's last trailer has taken the next place
 	t.b.closeMessage(t.firstIov, segment)

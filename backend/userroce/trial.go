@@ -10,10 +10,12 @@ import (
 
 // A trial finds out how many trains a device should hold. Where two processors share a cache it is as many as fill a processor's own
 // cache, because what is in the shared one displaces other data. Where they share none many more are better: pages have to leave the
-// cache of the other processor's side. Nobody says which processors those are, and the scheduler, or that of the host of a virtual machine,
-// changes them. So now and then a stretch of a stream is sent with the other of the two numbers, and the one that is cheaper is kept.
+// cache of the other processor's side. And there are processors that fetch those lines for less than it costs to hold a train. Nobody says
+// which processors those are, and the scheduler, or that of the host of a virtual machine, changes them. So now and then a stretch of a
+// stream is sent with another of the three numbers, and the one that is cheaper is kept.
 type trial struct {
-	state trialState
+	// kept is what was best so far. used is another one for the stretch of an attempt, and tried the one that the last attempt was of.
+	kept, used, tried holding
 	// trains are those of this stretch so far, and stretches how many there have been since the last attempt.
 	trains, stretches int
 	// wait is how many stretches there are between this attempt and the next.
@@ -24,14 +26,14 @@ type trial struct {
 	before  units.Duration
 }
 
-// A trialState is which of the two numbers is in use, and whether for a stretch only.
-type trialState uint8
+// A holding is how many trains are held.
+type holding uint8
 
 const (
-	holdFew trialState = iota
-	tryMany            // instead of few
+	holdNone holding = iota
+	holdFew
 	holdMany
-	tryFew // instead of many
+	holdings
 )
 
 const (
@@ -50,14 +52,9 @@ const (
 )
 
 // most is how many trains to hold now.
-func (t *trial) most() int {
-	if t.state == tryMany || t.state == holdMany {
-		return manyHeld
-	}
-	return fewHeld
-}
+func (t *trial) most() int { return [holdings]int{holdFew: fewHeld, holdMany: manyHeld}[t.used] }
 
-// sent notes that so many trains, with so many bytes, took the kernel so long.
+// sent notes that so many trains, with so many bytes, took so long to send, with the release of others.
 func (t *trial) sent(trains int, bytes units.Bytes, took units.Duration) {
 	if t.trains += trains; 2*t.trains > trialStretch {
 		t.costs[t.samples%trialSamples] = took * units.Duration(units.MiB) / units.Duration(max(1, bytes))
@@ -79,31 +76,30 @@ func (t *trial) median() units.Duration {
 // end ends a stretch with this cost of a MiB.
 func (t *trial) end(cost units.Duration) {
 	t.stretches++
-	cheaper := cost < t.before-t.before/16
-	switch t.state {
-	case holdFew:
-		t.attempt(tryMany)
-	case holdMany:
-		t.attempt(tryFew)
-	case tryMany:
-		t.settle(cheaper, holdMany, holdFew)
-	case tryFew:
-		t.settle(cheaper, holdFew, holdMany)
+	switch {
+	case t.used != t.kept:
+		t.settle(cost < t.before-t.before/16)
+	case t.stretches >= max(t.wait, leastWait):
+		t.used = t.other()
+		t.tried = t.used
 	}
 	t.before = cost
 }
 
-// attempt begins one, if it is time.
-func (t *trial) attempt(other trialState) {
-	if t.wait = max(t.wait, leastWait); t.stretches >= t.wait {
-		t.state = other
+// other is whose turn it is to be tried.
+func (t *trial) other() holding {
+	next := (t.tried + 1) % holdings
+	if next == t.kept {
+		next = (next + 1) % holdings
 	}
+	return next
 }
 
-// settle ends an attempt. Where the other number was cheaper it is kept, and what was before is soon tried again.
-func (t *trial) settle(cheaper bool, tried, before trialState) {
-	t.state, t.stretches, t.wait = before, 0, min(longer*t.wait, mostWait)
+// settle ends an attempt. Where the other number was cheaper it is kept, and the next attempt comes soon.
+func (t *trial) settle(cheaper bool) {
+	t.stretches, t.wait = 0, min(longer*max(t.wait, leastWait), mostWait)
 	if cheaper {
-		t.state, t.wait = tried, leastWait
+		t.kept, t.wait = t.used, leastWait
 	}
+	t.used = t.kept
 }
