@@ -28,6 +28,11 @@ const (
 	// holdBuffer has room for what four sockets that send in turn hold, as the channels of a connection do, and is doubled by the kernel.
 	// Where net.core.rmem_max allows less, or there are fewer, the kernel holds fewer trains.
 	holdBuffer = manyHeld / 4 * maxTrainBytes
+	// fewHeld are 1.2 MB: from 12 to 28 trains the rate is the same, and from 48 on it is less, where processors share a cache, because what is
+	// in the shared one displaces other data. Where they share none many more are better, as pages have to leave the cache of the other
+	// processor's side: manyHeld are 12 MB. And there are processors that fetch those lines for less than it costs to hold a train.
+	fewHeld  = 20
+	manyHeld = 192
 	// leastHeld is the shortest train, in bytes, for which holding costs less than it saves, and leastTrain how many
 	// packets it has at least.
 	leastHeld  = 32 << 10
@@ -35,6 +40,9 @@ const (
 	// releaseBatch is how many are released in one system call.
 	releaseBatch = 8
 )
+
+// heldTrains are the settings of the trial of how many trains to hold.
+var heldTrains = [...]int{0, fewHeld, manyHeld}
 
 // A hold is the trains of a device that are held.
 type hold struct {
@@ -46,7 +54,7 @@ type hold struct {
 	// how many all of them are.
 	runs   ring.Ring[heldRun] // +checklocks:mu
 	trains int                // +checklocks:mu
-	trial  trial              // +checklocks:mu
+	trial  trial              // of heldTrains; +checklocks:mu
 	// kept: the kernel has held some.
 	kept bool // +checklocks:mu
 	// out is for what the kernel says of those that are released, of which nothing is wanted.
@@ -88,7 +96,13 @@ func (h *hold) reserve() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.runs.Reserve(manyHeld + batchPackets/leastTrain)
+	if h.trial.settings == 0 {
+		h.trial = newTrial(uint8(len(heldTrains)))
+	}
 }
+
+// most is how many trains to hold now. mu is held.
+func (h *hold) most() int { return heldTrains[h.trial.used] }
 
 // now is whether trains are held now.
 func (h *hold) now() holdState { return holdState(h.state.Load()) }
@@ -97,26 +111,24 @@ func (h *hold) now() holdState { return holdState(h.state.Load()) }
 // that have been held longest. s.mu is held.
 func (s *sender) noteSent(sent []messageInfo, begun units.Instant) {
 	h := &s.d.hold
-	held, long, bytes := 0, 0, units.Bytes(0)
+	held, long, bytes := 0, false, units.Bytes(0)
 	for i := range sent {
 		if sent[i].held {
 			held++
 		}
-		if sent[i].long {
-			long++
-		}
+		long = long || sent[i].long
 		bytes += units.Bytes(sent[i].bytes)
 	}
-	if long == 0 {
+	if !long {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.keep(s.fd, held)
-	h.trial.sent(long, bytes, s.d.Now().Sub(begun))
+	h.trial.note(bytes, s.d.Now().Sub(begun))
 	if h.now() != holdsNever {
 		h.state.Store(uint32(holdsNone))
-		if h.trial.most() > 0 {
+		if h.most() > 0 {
 			h.state.Store(uint32(holdsSome))
 		}
 	}
@@ -128,7 +140,7 @@ func (h *hold) keep(fd, held int) {
 		h.runs.Push(heldRun{fd, held})
 		h.trains += held
 	}
-	for h.trains > h.trial.most() {
+	for h.trains > h.most() {
 		h.release()
 	}
 }

@@ -36,7 +36,8 @@ func held(s *sender) (n int) {
 
 // holdSome has d hold a few trains until the next trial, which begins after more than a test sends.
 func holdSome(d *Device) {
-	d.hold.trial = trial{kept: holdFew, used: holdFew}
+	d.hold.trial = newTrial(uint8(len(heldTrains)))
+	d.hold.trial.kept, d.hold.trial.used = 1, 1
 	d.hold.state.Store(uint32(holdsSome))
 }
 

@@ -9,7 +9,8 @@ import "github.com/sdr-rdma/go-sdr/units"
 // of the sender's processor, and each processor waits for lines that the other has. When some hundred KiB lie in between,
 // the data have gone on to the cache that both share.
 //
-// The last packets of a burst pay for that with a pause, so only streams that are fast enough to fill it are moderated.
+// The last packets of a burst pay for that with a pause, so only streams that are fast enough to fill it are moderated. So does a stream
+// whose sender waits for what this end says, as with a few small messages under way, and which pause is best a [trial] finds out.
 type moderation struct {
 	state moderationState
 	// until is the end of the pause, in state pausing.
@@ -17,6 +18,7 @@ type moderation struct {
 	// since is when the present stretch began, and bytes is what it has brought.
 	since units.Instant
 	bytes units.Bytes
+	trial trial // of pauses
 }
 
 type moderationState uint8
@@ -34,8 +36,6 @@ const (
 )
 
 const (
-	// pause lets some 200 KB come at 40 Gbit/s, and is less than an idle worker spins by default.
-	pause = 40 * units.Microsecond
 	// A stream is fast when a stretch of it, moderatedStretch long, has come at moderatedRate or more.
 	moderatedRate    = 20 * units.Gbit
 	moderatedStretch = units.MiB
@@ -43,9 +43,12 @@ const (
 	leastModerated = 4 * units.MiB
 )
 
+// pauses are the settings of the trial. The longest lets some 200 KB come at 40 Gbit/s, and is less than an idle worker spins by default.
+var pauses = [...]units.Duration{15 * units.Microsecond, 40 * units.Microsecond}
+
 // begin starts with a receive buffer of so many bytes, with no stream.
 func (m *moderation) begin(buffer units.Bytes) {
-	*m = moderation{}
+	*m = moderation{trial: newTrial(uint8(len(pauses)))}
 	if buffer >= leastModerated {
 		m.state = prompt
 	}
@@ -55,7 +58,7 @@ func (m *moderation) begin(buffer units.Bytes) {
 func (m *moderation) paused(now units.Instant) bool {
 	switch m.state {
 	case emptied:
-		m.state, m.until = pausing, now.Add(pause)
+		m.state, m.until = pausing, now.Add(pauses[m.trial.used])
 		return true
 	case pausing:
 		if now < m.until {
@@ -73,6 +76,9 @@ func (m *moderation) took(now units.Instant, bytes units.Bytes, all bool) {
 	}
 	m.bytes += bytes
 	if elapsed := now.Sub(m.since); m.bytes >= moderatedStretch || elapsed > moderatedRate.Time(moderatedStretch) {
+		if m.state != prompt {
+			m.trial.note(m.bytes, elapsed)
+		}
 		m.state = prompt
 		if elapsed > 0 && elapsed <= moderatedRate.Time(m.bytes) {
 			m.state = moderated

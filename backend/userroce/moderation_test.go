@@ -32,6 +32,7 @@ func TestModeration(t *testing.T) {
 		now = stream(&m, now, fast, 3)
 		require.Equal(t, moderated, m.state, "a fast stream")
 
+		pause := pauses[0]
 		m.took(now, read, true)
 		handled := now.Add(10 * units.Microsecond)
 		require.True(t, m.paused(handled))

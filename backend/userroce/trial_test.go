@@ -10,52 +10,48 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// stretches sends so many stretches of trains, each of which takes the kernel as long as cost says for the number that is held, and
-// returns how many of the stretches were sent with each number.
-func stretches(t *trial, n int, cost func(most int) units.Duration) map[int]int {
-	with := map[int]int{}
+// stretches moves so many stretches of a stream, of which a part takes as long as cost says for the setting that is used, and returns how many
+// of the stretches were moved with each setting.
+func stretches(t *trial, n int, cost func(setting uint8) units.Duration) map[uint8]int {
+	with := map[uint8]int{}
 	for range n {
-		with[t.most()]++
-		for i := range trialStretch / 4 {
-			took := cost(t.most())
+		with[t.used]++
+		for i := range 128 {
+			took := cost(t.used)
 			if i%16 == 0 {
 				took *= 100 // an interruption
 			}
-			t.sent(4, 4*60*units.KiB, took)
+			t.note(trialStretch/128, took)
 		}
 	}
 	return with
 }
 
-// TestTrial: the cheapest number is found soon, whichever it is, and found again after it has changed.
+// TestTrial: the cheapest setting is found soon, whichever it is, and found again after it has changed.
 func TestTrial(t *testing.T) {
-	x := &trial{}
-	require.Zero(t, x.most())
-	rising := func(most int) units.Duration { return 20*units.Microsecond + units.Duration(most)*100 }
-	falling := func(most int) units.Duration { return 80*units.Microsecond - units.Duration(most)*250 }
-	few := func(most int) units.Duration {
-		if most == 0 {
-			return 30 * units.Microsecond
-		}
-		return rising(most)
-	}
-	for range 2 {
-		for _, phase := range []struct {
-			cost func(int) units.Duration
-			best int
-		}{{rising, 0}, {few, fewHeld}, {falling, manyHeld}, {few, fewHeld}} {
-			stretches(x, 2*mostWait+8, phase.cost)
-			with := stretches(x, 10*mostWait, phase.cost)
-			require.GreaterOrEqual(t, with[phase.best], 10*mostWait*98/100, "%v", with)
+	for _, settings := range []uint8{2, 3} {
+		x := newTrial(settings)
+		require.Zero(t, x.used)
+		for i := range 10 {
+			best := uint8(i*i) % settings
+			cost := func(setting uint8) units.Duration {
+				if setting == best {
+					return 20 * units.Microsecond
+				}
+				return 21*units.Microsecond + units.Duration(setting)*units.Microsecond
+			}
+			stretches(&x, 2*mostWait+8, cost)
+			with := stretches(&x, 10*mostWait, cost)
+			require.GreaterOrEqual(t, with[best], 10*mostWait*98/100, "%v", with)
 		}
 	}
 }
 
-// TestTrialOfEquals: where all cost the same the number doesn't change back and forth.
+// TestTrialOfEquals: where all cost the same the setting doesn't change back and forth, and all are tried.
 func TestTrialOfEquals(t *testing.T) {
-	x := &trial{}
-	with := stretches(x, 1000, func(int) units.Duration { return 20 * units.Microsecond })
-	require.Less(t, with[fewHeld]+with[manyHeld], 30)
-	require.Positive(t, with[fewHeld])
-	require.Positive(t, with[manyHeld])
+	x := newTrial(3)
+	with := stretches(&x, 1000, func(uint8) units.Duration { return 20 * units.Microsecond })
+	require.Less(t, with[1]+with[2], 30)
+	require.Positive(t, with[1])
+	require.Positive(t, with[2])
 }
