@@ -43,8 +43,8 @@ type Conn struct {
 	sent     uint32        // messages; guarded by writing
 	writeErr error         // a frame was cut short, nothing can follow it; guarded by writing
 
-	acceptOnce sync.Once
-	accepted   chan struct{} // closed when the application has the Conn
+	welcomeOnce sync.Once
+	welcome     chan struct{} // closed when this is no guest's Conn any more
 
 	endOnce    sync.Once
 	err        error // written before closed is closed
@@ -52,7 +52,7 @@ type Conn struct {
 	readerDone chan struct{}
 }
 
-// newConn starts the reader, which runs until the connection ends. Before accept it reads little.
+// newConn starts the reader, which runs until the connection ends. Before Welcome it reads little.
 func newConn(nc net.Conn, cfg Config) *Conn {
 	c := &Conn{
 		nc: nc, cfg: cfg,
@@ -60,7 +60,7 @@ func newConn(nc net.Conn, cfg Config) *Conn {
 		messages:   make(chan frame, maxQueued),
 		exchanging: make(chan struct{}, 1),
 		writing:    make(chan struct{}, 1),
-		accepted:   make(chan struct{}),
+		welcome:    make(chan struct{}),
 		closed:     make(chan struct{}),
 		readerDone: make(chan struct{}),
 	}
@@ -68,8 +68,9 @@ func newConn(nc net.Conn, cfg Config) *Conn {
 	return c
 }
 
-// accept notes that the application has the Conn.
-func (c *Conn) accept() { c.acceptOnce.Do(func() { close(c.accepted) }) }
+// Welcome has the peer of a Conn from Listener.AcceptGuest be no guest any more: it may send as much as any other. It is idempotent, and
+// changes nothing for other Conns.
+func (c *Conn) Welcome() { c.welcomeOnce.Do(func() { close(c.welcome) }) }
 
 // SetDeadHostLimit changes Config.DeadHostLimit of this connection.
 func (c *Conn) SetDeadHostLimit(d units.Duration) error {

@@ -283,7 +283,7 @@ func leftUnread(t *testing.T) *Conn {
 	require.NoError(t, err)
 	c := newConn(nc, Config{})
 	t.Cleanup(func() { c.Close() })
-	write(t, peer, appendFrame(nil, frame{kind: kindMessage, number: 1, payload: make([]byte, maxUnaccepted)}))
+	write(t, peer, appendFrame(nil, frame{kind: kindMessage, number: 1, payload: make([]byte, maxGuest)}))
 	write(t, peer, reasonFrame(CodeBusy, "no room"))
 	require.NoError(t, peer.SetLinger(0))
 	require.NoError(t, peer.Close())
@@ -306,7 +306,7 @@ func TestReasonBehindBrokenWrite(t *testing.T) {
 				defer func() { <-c.writing }()
 				return c.writeErr != nil
 			}, waitLimit, time.Millisecond)
-			c.accept()
+			c.Welcome()
 			var told *PeerError
 			require.ErrorAs(t, <-errs, &told)
 			require.True(t, told.Busy() && told.Rejected())

@@ -150,20 +150,36 @@ func TestSilentPeerIsLetGo(t *testing.T) {
 	require.Less(t, time.Since(start), DefaultTimeout/2)
 }
 
-// TestWaitingPeersHoldLittle: what peers send before Accept stays with the kernel, apart from a little, and
+// TestWaitingPeersHoldLittle: what peers send before Accept, or while they are guests, stays with the kernel, apart from a little, and
 // nothing of it is lost.
 func TestWaitingPeersHoldLittle(t *testing.T) {
+	for name, guests := range map[string]bool{"before Accept": false, "guests": true} {
+		t.Run(name, func(t *testing.T) { waitingPeersHoldLittle(t, guests) })
+	}
+}
+
+func waitingPeersHoldLittle(t *testing.T, guests bool) {
 	l, _ := listen(t, Config{})
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	const messages, senders = 6, 64
 	message := bytes.Repeat([]byte{7}, int(DefaultMaxBlob)/2)
-	var flood []byte
+	flood := appendFrame(nil, frame{kind: kindBlob, number: 1, payload: []byte("early")})
 	for i := range uint32(messages) {
 		flood = appendFrame(flood, frame{kind: kindMessage, number: i + 1, payload: message})
 	}
 	peers := crowd(t, l, senders, true, "127.0.0.1")
+	all := make(map[string]*Conn)
+	accept := func() {
+		c, err := l.AcceptGuest(testContext(t))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Abort("") })
+		all[c.RemoteAddr().String()] = c
+	}
+	for guests && len(all) < senders {
+		accept()
+	}
 	var wg sync.WaitGroup
 	for i, nc := range peers {
 		wg.Go(func() {
@@ -178,21 +194,18 @@ func TestWaitingPeersHoldLittle(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	grown := units.Bytes(after.HeapAlloc) - units.Bytes(before.HeapAlloc)
 	require.Less(t, grown, 8*units.MiB, "for %d peers that send what they can", senders)
-	for {
-		c, err := l.Accept(testContext(t))
+	for len(all) < senders {
+		accept()
+	}
+	c := all[peers[0].LocalAddr().String()]
+	theirs, err := c.Exchange(testContext(t), nil)
+	require.NoError(t, err)
+	require.Equal(t, "early", string(theirs), "which guests may say")
+	c.Welcome()
+	for range messages {
+		got, err := c.Recv(testContext(t))
 		require.NoError(t, err)
-		if c.RemoteAddr().String() != peers[0].LocalAddr().String() {
-			wg.Go(func() { c.Close() })
-			continue
-		}
-		for range messages {
-			got, err := c.Recv(testContext(t))
-			require.NoError(t, err)
-			require.Len(t, got, len(message))
-		}
-		peers[0].Close()
-		c.Close()
-		break
+		require.Equal(t, message, got)
 	}
 	wg.Wait()
 }

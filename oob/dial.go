@@ -31,7 +31,7 @@ func Dial(ctx context.Context, addr string, cfg Config) (*Conn, error) {
 	}
 	c, err := handshake(ctx, nc, addr, cfg, func(nc net.Conn) { until(ctx, func() { linger(nc) }) })
 	if err == nil {
-		c.accept()
+		c.Welcome()
 	}
 	return c, err
 }

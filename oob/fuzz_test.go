@@ -51,7 +51,7 @@ func FuzzConn(f *testing.F) {
 		}
 		c := newConn(ours, Config{MaxBlob: 32 * units.KiB, Timeout: 100 * units.Millisecond})
 		if how&fuzzAccepted != 0 {
-			c.accept()
+			c.Welcome()
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 		defer cancel()
@@ -75,7 +75,7 @@ func FuzzConn(f *testing.F) {
 		}
 		_ = theirs.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)) // it may not read all
 		_, _ = theirs.Write(sent)
-		if queued := c.queued.Load(); queued > maxQueuedBlobs*32<<10 || how&fuzzAccepted == 0 && queued > maxUnaccepted {
+		if queued := c.queued.Load(); queued > maxQueuedBlobs*32<<10 || how&fuzzAccepted == 0 && queued > maxGuest {
 			t.Fatalf("%d bytes wait to be received", queued)
 		}
 		cable.Close() // TLS would say goodbye, and wait for who reads it

@@ -63,9 +63,20 @@ func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
 // an IPv4 address or IPv6 network of 64 bits, makes room for each new one, silent ones first. One that has gone meanwhile is
 // still returned if it has left messages. Accept fails with ctx's error, or with ErrClosed after Close.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
+	c, err := l.AcceptGuest(ctx)
+	if err == nil {
+		c.Welcome()
+	}
+	return c, err
+}
+
+// AcceptGuest is Accept for who has yet to find out whether the peer is one to serve, and may have many such guests at a time: until
+// Conn.Welcome the Conn reads 16 KiB in all, of frames with their 16 bytes each, so that a guest holds little memory. The rest stays
+// with the kernel, where it keeps the peer from sending more, and comes after Welcome; meanwhile an Exchange whose blob is behind it waits in
+// vain, and that the peer leaves or dies isn't noticed.
+func (l *Listener) AcceptGuest(ctx context.Context) (*Conn, error) {
 	select {
 	case c := <-l.good:
-		c.accept()
 		return c, nil
 	case <-ctx.Done():
 		return nil, &Error{Op: "accept on", Object: l.Addr().String(), Err: ctx.Err()}

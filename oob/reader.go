@@ -7,9 +7,9 @@ import (
 	"io"
 )
 
-// maxUnaccepted bounds the payload bytes that are read before the application has the Conn. More stays with
-// the kernel, which holds the peer back.
-const maxUnaccepted = 16 << 10
+// maxGuest bounds the bytes of frames that are read before the application welcomes the peer, of whom it may know nothing but an address
+// until then. More stays with the kernel, which holds the peer back, so that what an honest one sends early is late and not lost.
+const maxGuest = 16 << 10
 
 // readLoop queues what arrives until the stream ends. It closes the socket: once it is done
 // nothing can arrive, and end has seen to what was to be sent.
@@ -17,10 +17,10 @@ func (c *Conn) readLoop() {
 	defer close(c.readerDone)
 	r := bufio.NewReader(c.nc)
 	var messages uint32
-	unaccepted := 0
+	guest := 0
 	for {
 		h, err := readHeader(r, c.cfg.maxBlob())
-		if unaccepted += headerSize + int(h.length); unaccepted > maxUnaccepted && !c.awaitAccept() {
+		if guest += headerSize + int(h.length); guest > maxGuest && !c.awaitWelcome() {
 			break
 		}
 		var f frame
@@ -40,15 +40,15 @@ func (c *Conn) readLoop() {
 	hangUp(c.nc)
 }
 
-// awaitAccept waits until the application has the Conn. It reports false when the connection has ended.
-func (c *Conn) awaitAccept() bool {
+// awaitWelcome waits until the peer is welcome. It reports false when the connection has ended.
+func (c *Conn) awaitWelcome() bool {
 	select {
-	case <-c.accepted:
+	case <-c.welcome:
 		return true
 	default:
 	}
 	select {
-	case <-c.accepted:
+	case <-c.welcome:
 		return true
 	case <-c.closed:
 		return false

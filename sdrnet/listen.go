@@ -28,7 +28,8 @@ import (
 // such as an RDMA device that was removed, or whose link-local address is on another interface now, is opened again for the next peer.
 //
 // Up to 64 connections are made at a time, which includes those that wait for Accept, and up to 256 peers wait for that or are connecting.
-// Whoever finds no room is told to connect again later, which Dial does.
+// Whoever finds no room is told to connect again later, which Dial does. Of what a peer sends over TCP before the two have said what they are
+// 16 KiB are read.
 type Listener struct {
 	cfg *Config
 	oob *oob.Listener
@@ -85,7 +86,7 @@ func (l *Listener) run(ctx context.Context) {
 	defer l.wg.Done()
 	defer close(l.done)
 	for {
-		s, err := l.oob.Accept(ctx)
+		s, err := l.oob.AcceptGuest(ctx) // until newSession: the blobs before it have less than half of what a guest may send
 		if err != nil {
 			switch cause := context.Cause(ctx); cause {
 			case nil:

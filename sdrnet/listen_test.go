@@ -3,7 +3,9 @@
 package sdrnet_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,6 +14,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -97,6 +100,56 @@ func TestCrowdOfOneHost(t *testing.T) {
 		defer a.Close()
 	}
 	t.Logf("%d connected beside it within %v", honest, time.Since(begun))
+}
+
+// TestGuestsHoldLittle: peers that send as much as they can behind their hello make the Listener hold little of it, and nothing is missing of
+// what an honest one sends before it is accepted.
+func TestGuestsHoldLittle(t *testing.T) {
+	l := listen(t, &sdrnet.Config{Logger: slog.New(slog.DiscardHandler)})
+	connect(t, l, nil) // opens the device, which has memory of its own
+	frame := func(kind, number byte, payload []byte) []byte {
+		b := []byte{'S', 'D', 'R', 'x', 1, kind, 0, 0, 0, 0, 0, number}
+		return append(binary.BigEndian.AppendUint32(b, uint32(len(payload))), payload...)
+	}
+	flood := frame(1, 0, nil)
+	for i := range byte(4) {
+		flood = append(flood, frame(3, i+1, make([]byte, oob.DefaultMaxBlob))...)
+	}
+	heap := func() units.Bytes {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return units.Bytes(m.HeapAlloc)
+	}
+	before := heap()
+	const guests = 32 // of 64 places
+	var writes sync.WaitGroup
+	for range guests {
+		nc, err := net.Dial("tcp", l.Addr().String())
+		require.NoError(t, err)
+		defer nc.Close()
+		require.NoError(t, nc.SetDeadline(time.Now().Add(500*time.Millisecond)))
+		writes.Go(func() { _, _ = nc.Write(flood) })
+	}
+	writes.Wait()
+	require.Less(t, heap()-before, 8*units.MiB, "for %d peers that send what they can", guests)
+
+	ctx := testContext(t)
+	c, err := sdrnet.Dial(ctx, l.Addr().String(), nil)
+	require.NoError(t, err)
+	defer c.Close()
+	message := bytes.Repeat([]byte("large"), int(units.MiB))
+	sent := make(chan error, 1)
+	go func() { sent <- c.Send(ctx, message) }()
+	time.Sleep(20 * time.Millisecond)
+	a, err := l.Accept(ctx)
+	require.NoError(t, err)
+	defer a.Close()
+	m, err := a.Recv(ctx)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(message, m.Bytes()))
+	m.Release()
+	require.NoError(t, <-sent)
 }
 
 // TestConfiguredAddr: whichever address of this host peers dial, the device is at Config.Addr, and they share it.

@@ -122,7 +122,9 @@ type laneSession struct {
 	closed  bool // guarded by session.mu
 }
 
+// newSession begins when both have said what they are. From here on the lanes take what comes, so that the peer is no guest any more.
 func newSession(s *oob.Conn, peers [lanes][]byte) *session {
+	s.Welcome()
 	m := &session{s: s, open: lanes, done: make(chan struct{})}
 	for i := range m.lane {
 		m.lane[i] = laneSession{session: m, number: byte(i), peer: peers[i], in: make(chan []byte, maxWaiting)}
