@@ -4,6 +4,8 @@ package sdrnet
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"net"
 	"net/netip"
 	"testing"
@@ -113,6 +115,32 @@ func TestPlaceOfNobody(t *testing.T) {
 	g.places <- struct{}{}
 	close(gone.out)
 	require.False(t, g.place(t.Context(), gone), "nor while all are taken")
+}
+
+// TestStopsForGood: peers that wait for a place of a Listener that stops hear why, and not that there may be room later.
+func TestStopsForGood(t *testing.T) {
+	l, err := Listen("127.0.0.1:0", &Config{Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	defer l.Close()
+	for range maxConnecting {
+		l.guests.places <- struct{}{}
+	}
+	s, err := oob.Dial(t.Context(), l.Addr().String(), oob.Config{})
+	require.NoError(t, err)
+	defer s.Close()
+	require.Eventually(t, func() bool {
+		l.guests.mu.Lock()
+		defer l.guests.mu.Unlock()
+		return len(l.guests.all) == 1
+	}, 10*time.Second, time.Millisecond)
+	why := errors.New("there is no device")
+	l.stop(why)
+	var told *oob.PeerError
+	_, err = s.Recv(t.Context())
+	require.ErrorAs(t, err, &told)
+	require.Equal(t, oob.PeerError{Code: oob.CodeRejected, Reason: why.Error()}, *told)
+	_, err = l.Accept(t.Context())
+	require.Equal(t, why, err)
 }
 
 // TestAcceptedTakesNoPlace: a connection that Accept has returned keeps nobody else out.

@@ -95,6 +95,7 @@ func (l *Listener) run(ctx context.Context) {
 				l.err = net.ErrClosed
 			default:
 				l.err = cause
+				_ = l.oob.Close() // who dials from now on is refused, and needn't wait for what there won't be
 			}
 			return
 		}
@@ -111,13 +112,16 @@ func (l *Listener) run(ctx context.Context) {
 // serve makes the connection of one peer, once there is a place for it, and hands it to Accept, or says why not.
 func (l *Listener) serve(ctx context.Context, x *guest) {
 	var c *Conn
-	err := errCrowd
-	if l.guests.place(ctx, x) {
+	var err error
+	switch place := l.guests.place(ctx, x); {
+	case place:
 		c, err = l.connect(ctx, x.s)
-	} else if ctx.Err() == nil {
-		_ = x.s.TurnAway(errCrowd.Error())
-	} else {
-		_ = x.s.Abort(reasonFor(ctx, errCrowd))
+	case ctx.Err() == nil:
+		err = errCrowd
+		_ = x.s.TurnAway(err.Error())
+	default: // the Listener makes no connections any more, so that there will be no room later
+		err = context.Cause(ctx)
+		_ = x.s.Abort(err.Error())
 	}
 	switch place := l.guests.ended(x); {
 	case place && err == nil:
@@ -129,7 +133,7 @@ func (l *Listener) serve(ctx context.Context, x *guest) {
 		_ = x.s.TurnAway(errCrowd.Error()) // who took the place may not have come to that yet, and Close would say goodbye
 		_ = c.Close()
 		err = errCrowd
-	default:
+	case ctx.Err() == nil:
 		err = errCrowd
 	}
 	if context.Cause(ctx) == errListenerClosed {
@@ -255,7 +259,7 @@ func reasonFor(ctx context.Context, err error) string {
 // something else, say nothing or are configured differently, are told why and logged, up to ten at once and one a second in the
 // long run, and don't end Accept; those that Close finds connecting are not logged. It
 // fails when ctx ends, with net.ErrClosed after Close, and for good when the device can't be opened at
-// Config.Addr, unless it could be before, or that is for want of descriptors or memory, which may pass.
+// Config.Addr, unless it could be before, or that is for want of descriptors or memory, which may pass. Then the TCP port is free again.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	select {
 	case <-l.done:

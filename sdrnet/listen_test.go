@@ -356,6 +356,11 @@ func TestPortTaken(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EADDRINUSE)
 	_, err = l.Accept(testContext(t))
 	require.ErrorIs(t, err, syscall.EADDRINUSE, "for good")
+	_, err = sdrnet.Dial(testContext(t), l.Addr().String(), nil)
+	require.ErrorIs(t, err, syscall.ECONNREFUSED, "and who dials needn't wait for it")
+	again, err := sdrnet.Listen(l.Addr().String(), nil)
+	require.NoError(t, err, "the port is free")
+	require.NoError(t, again.Close())
 }
 
 // TestShortage: descriptors that are all in use when a peer comes are no fault of the address that was configured, and end nothing.
