@@ -16,6 +16,7 @@ import (
 func Dial(ctx context.Context, addr string, cfg Config) (*Conn, error) {
 	ctx, cancel := cfg.bound(ctx)
 	defer cancel()
+	begun := time.Now() // before the peer's limit begins, however late this goroutine hears that it is connected
 	dialer := net.Dialer{KeepAliveConfig: keepAlive}
 	nc, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -30,10 +31,21 @@ func Dial(ctx context.Context, addr string, cfg Config) (*Conn, error) {
 		nc = tls.Client(nc, clientTLS(cfg.TLS, addr))
 	}
 	c, err := handshake(ctx, nc, addr, cfg, func(nc net.Conn) { until(ctx, func() { linger(nc) }) })
-	if err == nil {
-		c.Welcome()
+	if err != nil {
+		return nil, hungUp(err, cfg, time.Since(begun))
 	}
-	return c, err
+	c.Welcome()
+	return c, nil
+}
+
+// hungUp makes the error of a handshake ErrTooSlow where the peer has hung up after so long that it may have done so for that.
+func hungUp(err error, cfg Config, took time.Duration) error {
+	var e *Error
+	if cfg.TLS == nil || took < handshakeLimit || !errors.Is(err, errNoHello) || !errors.As(err, &e) {
+		return err
+	}
+	late := fmt.Errorf("%w: %w", ErrTooSlow, e.Err)
+	return &Error{Op: e.Op, Object: e.Object, Err: late, Fix: handshakeFix(late)}
 }
 
 // clientTLS fills in the name to verify, as tls.Dial does.

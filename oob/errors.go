@@ -29,6 +29,10 @@ var (
 	ErrPeerDied = errors.New("peer is gone: its process was killed or crashed, or its host or the network is down")
 )
 
+// ErrTooSlow: the peer hung up on a Dial with TLS when that had lasted for 3 s, for which a Listener waits. Before the end of its handshake TLS
+// has no words for that, where a Listener without TLS says CodeTimeout. This host or the network may be busy: dialled again it may go faster.
+var ErrTooSlow = errors.New("shaking hands took longer than the 3 s for which a listener waits")
+
 // How a handshake fails when the peer gives no reason.
 var (
 	errPeerWithoutTLS = errors.New("this end uses TLS, the peer does not")
@@ -298,6 +302,8 @@ func handshakeFix(err error) string {
 		return "is that the address and port of an sdr endpoint?"
 	case isA[*VersionError](err):
 		return "run the same release at both ends"
+	case errors.Is(err, ErrTooSlow):
+		return "is this host busy, or the network? if not, is that an sdr endpoint that uses TLS?"
 	case errors.Is(err, errPeerWithoutTLS):
 		return "give both ends TLS or neither"
 	case errors.Is(err, errNoHello), errors.Is(err, context.DeadlineExceeded):

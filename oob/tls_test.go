@@ -192,6 +192,28 @@ func TestTLSTurnAway(t *testing.T) {
 	}
 }
 
+// TestTLSTooSlow: an end that dials and takes so long to shake hands that the Listener has hung up can tell that from other reasons.
+func TestTLSTooSlow(t *testing.T) {
+	t.Parallel()
+	server, client := certificate(t)
+	l, rejected := listen(t, Config{TLS: server})
+	client.VerifyConnection = func(tls.ConnectionState) error {
+		require.ErrorIs(t, rejected.next(t), context.DeadlineExceeded)
+		return nil
+	}
+	_, err := Dial(testContext(t), l.Addr().String(), Config{TLS: client})
+	require.ErrorIs(t, err, ErrTooSlow)
+	require.ErrorContains(t, err, "is this host busy")
+	for what, cfg := range map[string]Config{"soon": {TLS: client}, "without TLS": {}} {
+		err := &Error{Op: "handshake with", Err: errNoHello}
+		took := handshakeLimit
+		if cfg.TLS != nil {
+			took--
+		}
+		require.Equal(t, error(err), hungUp(err, cfg, took), what)
+	}
+}
+
 // TestTLSMakesRoom: a peer that has shaken hands over TLS, and has to go for one of another host, hears that there may be room later, as it does
 // without TLS.
 func TestTLSMakesRoom(t *testing.T) {

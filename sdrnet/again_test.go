@@ -19,6 +19,7 @@ import (
 // seconds. Other errors end it at once.
 func TestDialledAgain(t *testing.T) {
 	busy := &oob.PeerError{Code: oob.CodeBusy, Reason: "no room"}
+	slow := &oob.Error{Op: "handshake with", Err: oob.ErrTooSlow}
 	// dials runs again with a dial that fails with err, and returns when it dialled.
 	dials := func(ctx context.Context, err error) (at []time.Duration, _ error) {
 		start := time.Now()
@@ -56,6 +57,11 @@ func TestDialledAgain(t *testing.T) {
 		at, err := dials(ctx, busy)
 		require.Equal(t, time.Second, at[len(at)-1])
 		require.ErrorIs(t, err, why)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		at, err := dials(t.Context(), slow)
+		require.Equal(t, error(slow), err)
+		require.Equal(t, busyTime, at[len(at)-1])
 	})
 	// One that is under way when the context ends doesn't hide that there was no room.
 	synctest.Test(t, func(t *testing.T) {

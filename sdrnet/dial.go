@@ -104,7 +104,7 @@ func pause(longest time.Duration) time.Duration {
 // mayPass reports whether err is that the peer has no room now, or hasn't waited for what this end was to say, whose host may be busy.
 func mayPass(err error) bool {
 	var told *oob.PeerError
-	return errors.As(err, &told) && (told.Busy() || told.Code == oob.CodeTimeout)
+	return errors.As(err, &told) && (told.Busy() || told.Code == oob.CodeTimeout) || errors.Is(err, oob.ErrTooSlow)
 }
 
 func dial(ctx context.Context, addr string, cfg *Config) (*Conn, error) {
