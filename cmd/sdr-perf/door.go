@@ -59,7 +59,7 @@ var (
 func (d *door) keep(ctx context.Context) {
 	defer d.wg.Wait()
 	for {
-		c, err := d.listener.Accept(ctx)
+		c, err := d.listener.AcceptGuest(ctx) // until it is let in
 		if err != nil {
 			d.deliver(ctx, visitor{err: err})
 			return
@@ -118,6 +118,7 @@ func (d *door) receive(ctx context.Context, c *oob.Conn) {
 	case busy:
 		_ = c.CloseWithReason(errBusy.Error())
 	case err == nil:
+		c.Welcome()
 		d.deliver(ctx, visitor{conn: c, hello: theirs})
 	case !d.server.patient || errors.As(err, new(deviceError)) && !d.server.local.keep:
 		_ = c.Close()

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -111,6 +112,7 @@ const (
 	autoWarmup  = -1
 	maxIters    = 10_000_000
 	maxPoints   = 1000
+	maxPlan     = 15 << 10       // bytes: the server reads 16 KiB of whom it doesn't know yet
 	maxSize     = 64 * units.TiB // beyond every machine's memory, and leaves room for arithmetic
 	maxInflight = 256            // a queue pair has 1024 slots for messages, and some are posted ahead
 	maxQPs      = 256
@@ -170,6 +172,9 @@ func (p *params) check() error {
 	}
 	if p.Link.Drop == 1 {
 		return errors.New("--drop 1: nothing would arrive: choose less than 1")
+	}
+	if b, err := json.Marshal(p); err == nil && len(b) > maxPlan {
+		return fmt.Errorf("what is to be measured takes %d bytes to tell the server, %d at most: measure fewer sizes in one run", len(b), maxPlan)
 	}
 	err := p.Link.config(0).Validate()
 	if e := new(operr.Error); errors.As(err, &e) {

@@ -296,3 +296,12 @@ func TestConnectionsShareTheLine(t *testing.T) {
 		require.Equal(t, want, p.rateOf(1000), control)
 	}
 }
+
+// TestPlanFits: what a client asks for is no longer than what a server reads of whom it doesn't know yet.
+func TestPlanFits(t *testing.T) {
+	p := defaultParams()
+	p.Sizes = slices.Repeat(usage.Sizes{maxSize}, maxPoints)
+	require.NoError(t, p.check())
+	p.Channels, p.Link.Paths = maxPaths, paths(strings.Repeat("100mbit,", maxPaths-1)+"100mbit")
+	require.ErrorContains(t, p.check(), "measure fewer sizes in one run")
+}

@@ -3,9 +3,15 @@
 package main
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"net"
+	"os"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -71,6 +77,35 @@ func TestBadVisitors(t *testing.T) {
 	require.NotContains(t, s.errors(), "\x1b")
 	require.NotContains(t, s.errors(), "\n  forged line")
 	require.Less(t, strings.Count(s.errors(), "\n"), 50, "%s", s.errors())
+}
+
+// TestVisitorsHoldLittle: the server holds little of what visitors send who don't say what they want.
+func TestVisitorsHoldLittle(t *testing.T) {
+	s, _ := startServer(t)
+	at := s.listening(t)
+	resident := func() units.Bytes {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", s.cmd.Process.Pid))
+		require.NoError(t, err)
+		pages, err := strconv.Atoi(strings.Fields(string(b))[1])
+		require.NoError(t, err)
+		return units.Bytes(pages * os.Getpagesize())
+	}
+	flood := slices.Clone(oobHello)
+	for i := range byte(4) {
+		flood = append(flood, 'S', 'D', 'R', 'x', 1, 3, 0, 0, 0, 0, 0, i+1)
+		flood = append(binary.BigEndian.AppendUint32(flood, uint32(oob.DefaultMaxBlob)), make([]byte, oob.DefaultMaxBlob)...)
+	}
+	before := resident()
+	var writes sync.WaitGroup
+	for range maxVisitors {
+		nc, err := net.Dial("tcp", at)
+		require.NoError(t, err)
+		defer nc.Close()
+		require.NoError(t, nc.SetDeadline(time.Now().Add(500*time.Millisecond)))
+		writes.Go(func() { _, _ = nc.Write(flood) })
+	}
+	writes.Wait()
+	require.Less(t, resident()-before, 32*units.MiB, "for %d visitors", maxVisitors)
 }
 
 // TestSizeBeyondMemory: a server refuses what it has no memory for before it takes any, says so, and goes on.
