@@ -70,6 +70,8 @@ const (
 	// is over: in real time the worker would do nothing else, and a virtual clock stand still.
 	idlePause        = units.Millisecond
 	idlePauseVirtual = units.Microsecond
+	// marksLast is for how long a queue that has marked packets is still taken to be on the path.
+	marksLast = 10 * units.Second
 	// minAckInterval keeps acknowledgements off the fast path on short round trips.
 	minAckInterval = 100 * units.Microsecond
 	// minRepeatInterval is longer than packets of 4 KiB are apart at 70 Mbit/s, so that what was last acknowledged isn't said again
@@ -91,6 +93,7 @@ func (l *link) updateEnv(pace *pacer) {
 	e.MaxFrame = l.port.MaxScheme() - progressSize
 	last, ever := l.port.Congested()
 	e.ECN = ever && l.now.Sub(last) <= e.RTT+e.AckInterval
+	e.Marks = ever && l.now.Sub(last) <= marksLast
 	e.Trims = l.trims
 	datagrams, bytes := l.port.ControlSent()
 	pace.control = units.Bytes(bytes) + units.Bytes(datagrams)*l.header

@@ -102,6 +102,8 @@ type Env struct {
 	// ECN says that within the last round trip the sender was notified that packets
 	// met a queue that marks. Sender only, and only on devices that report it.
 	ECN bool
+	// Marks says the same of the last 10 s: a queue on the path marks, and so drops little. Sender only, and only on devices that report it.
+	Marks bool
 	// Full says that the congestion control has found a queue full within the last round trips, or takes what gets
 	// lost now for that. Sender only.
 	Full bool

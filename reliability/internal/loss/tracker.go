@@ -124,8 +124,8 @@ const (
 	// are late.
 	coarseRTTs     = 8
 	coarseTimeouts = 10 // of MinTimeout
-	// Where a queue has just marked packets they wait in it, and more of them the longer it is: they are late, and the round trip that
-	// a timeout goes by is of before.
+	// Where a queue marks, packets wait in it, and more of them the longer it is: they are late, and the round trip that a timeout goes by is
+	// of before. It drops hardly any, so that what has not been answered in time most likely is late, too, as on busy hosts.
 	markedTimes = 3
 )
 
@@ -147,7 +147,7 @@ func (t *Tracker) atLeast(rtt, timeout units.Duration) units.Duration {
 	if t.env.Trims {
 		return max(timeout, coarseRTTs*rtt, coarseTimeouts*t.config.MinTimeout)
 	}
-	if t.env.ECN {
+	if t.env.Marks {
 		return markedTimes * max(timeout, t.config.MinTimeout)
 	}
 	return max(timeout, t.config.MinTimeout)

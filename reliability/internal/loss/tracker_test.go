@@ -282,7 +282,7 @@ func TestTimersWaitLongerWhereQueuesMark(t *testing.T) {
 	for _, rule := range []Rule{Timeout, PathProof} {
 		for _, marks := range []bool{false, true} {
 			h := newHand(t, rule, 8, 1)
-			h.env.ECN = marks
+			h.env.Marks = marks
 			require.Len(t, h.units(), 8)
 			h.arrive(0, 1, 2, 3).after(handRTT).onFrame(h.frame())
 			again := h.after(2 * handRTT).units()
