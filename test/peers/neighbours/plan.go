@@ -54,7 +54,7 @@ func parse(args []string) (*plan, error) {
 		return err
 	})
 	f.Uint64Var(&p.seed, "seed", 1, "of losses and marks")
-	f.BoolVar(&p.realTime, "real-time", false, "prefer both ends to other load on the machine, by real-time priority; the link always is")
+	f.BoolVar(&p.realTime, "real-time", false, "prefer both ends to other load on the machine, by real-time priority; the link always is (of each second the kernel keeps\n50 ms for others, sysctl kernel.sched_rt_runtime_us: flows stand still then)")
 	f.BoolVar(&p.list, "list", false, "list the scenes and how long they take, and do nothing")
 	f.StringVar(&p.json, "json", "", "write the results to this `file`, too")
 	f.StringVar(&p.markdown, "markdown", "", "write the tables to this `file`, too")
