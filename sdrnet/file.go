@@ -64,8 +64,8 @@ const (
 	maxName  = 255
 	// oneWay is what to do when what comes isn't what a file has next.
 	oneWay = "use SendFile at one end and RecvFile at the other, and another Conn for files that travel the other way meanwhile"
-	// reasonTime is how long a SendFile that has failed waits to hear why RecvFile has, and a RecvFile whose context has ended for SendFile to
-	// hear that the file is kept.
+	// reasonTime is how long a SendFile or RecvFile that has failed waits to hear why the peer's has, and a RecvFile whose context has ended for
+	// SendFile to hear that the file is kept.
 	reasonTime = 2 * time.Second
 )
 
@@ -262,10 +262,10 @@ func (c *Conn) recvFile(ctx context.Context, to FileTarget, p Progress) (FileInf
 	}
 	size, err := c.RecvTo(ctx, announced{to, info.Size}, p)
 	if err != nil {
-		return info, midFile(err)
+		return info, c.senderSays(ctx, err)
 	}
 	if m, err = c.recvOfFile(ctx, false); err != nil {
-		return info, midFile(err)
+		return info, c.senderSays(ctx, err)
 	}
 	defer m.Release()
 	if n := len(m.Bytes()); n != sha256.Size {
@@ -279,6 +279,24 @@ func (c *Conn) recvFile(ctx context.Context, to FileTarget, p Progress) (FileInf
 		return info, err
 	}
 	return info, to.Keep(info)
+}
+
+// senderSays is what has become of a file whose RecvTo, or whose wait for the SHA-256, has ended with err. That the stream was given up arrives before
+// the reason with which SendFile closes the connection right after.
+func (c *Conn) senderSays(ctx context.Context, err error) error {
+	why := err
+	if errors.Is(err, sdr.ErrAborted) {
+		ctx, cancel := context.WithTimeout(ctx, reasonTime)
+		defer cancel()
+		var m *Message
+		if m, why = c.recvOfFile(ctx, false); why == nil {
+			m.Release()
+		}
+	}
+	if said := (*oob.PeerError)(nil); errors.As(why, &said) {
+		return &wrapped{fmt.Errorf("the sender failed: %s", said.Reason), why}
+	}
+	return midFile(err)
 }
 
 // An announced target gets no more than the size that Begin has agreed to: the stream has a size of its own, which the peer chooses, too.

@@ -537,7 +537,7 @@ func TestFileFails(t *testing.T) {
 		{"not written", target{write: none}, 11, "the receiver failed: no room left", "no room left", 0},
 		{"not kept", target{keep: none}, 11, "the receiver failed: no room left", "no room left", 1},
 		{"spoilt", target{spoil: true}, 11, "the receiver failed: receive file: the SHA-256 of the copy differs", "the SHA-256 of the copy differs", 0},
-		{"shorter", target{}, 12, "unexpected EOF", "peer", 0},
+		{"shorter", target{}, 12, "unexpected EOF", "the sender failed: read 12 bytes at 0: unexpected EOF", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a, b := pair(t, nil)
@@ -558,6 +558,30 @@ func TestFileFails(t *testing.T) {
 			_, err = b.Recv(ctx)
 			require.ErrorIs(t, err, net.ErrClosed, "RecvFile closes what it has failed on")
 		})
+	}
+}
+
+// TestFileGivenUpOnTheWay: why a sender gives a file up of which a part is there is what RecvFile fails with, although that the stream is aborted
+// arrives before.
+func TestFileGivenUpOnTheWay(t *testing.T) {
+	const size = 20 << 20
+	stop := errors.New("the user has pressed stop")
+	for range 5 {
+		a, b := pair(t, nil)
+		ctx, cancel := context.WithCancelCause(testContext(t))
+		errs := make(chan error, 1)
+		go func() {
+			errs <- a.SendFile(ctx, bytes.NewReader(make([]byte, size)), sdrnet.FileInfo{Size: size}, func(done, _ units.Bytes) {
+				if done > 0 {
+					cancel(stop)
+				}
+			})
+		}()
+		_, err := b.RecvFile(testContext(t), newTarget(t), nil)
+		require.EqualError(t, err, "the sender failed: "+stop.Error())
+		require.ErrorIs(t, err, sdr.ErrPeerClosed)
+		require.ErrorAs(t, err, new(*oob.PeerError))
+		require.ErrorIs(t, <-errs, stop)
 	}
 }
 
