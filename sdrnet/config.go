@@ -121,6 +121,8 @@ func (c *Config) check() error {
 		return bad("Config.MaxMessage is %v: choose at most %v, or send what is longer with SendMemory or SendFrom", c.MaxMessage, maxMaxMessage)
 	case c.Rate < 0:
 		return bad("Config.Rate is %v: it can't be negative", c.Rate)
+	case c.Device == "userroce": // what sdr-perf's -d calls the default
+		return bad("Config.Device is %q, which is no device of the kernel: leave it empty for user-space RoCEv2", c.Device)
 	case c.Device != "" && c.UDPPort != 0:
 		return bad("Config.UDPPort is %d: %s is a device of the kernel, which uses port 4791 only; leave it 0", c.UDPPort, c.Device)
 	case units.Bytes(len(c.PrivateData)) > maxPrivateData:

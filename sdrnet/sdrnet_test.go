@@ -522,6 +522,7 @@ func TestMistakes(t *testing.T) {
 		cfg  sdrnet.Config
 		says string
 	}{
+		{sdrnet.Config{Device: "userroce"}, `Config.Device is "userroce", which is no device of the kernel: leave it empty for user-space RoCEv2`},
 		{sdrnet.Config{Window: 1000}, "Config.Window is 1000: choose 1 to 256"},
 		{sdrnet.Config{BufferSize: 1}, "Config.BufferSize is 1 B: choose 4 KiB to 16 MiB"},
 		{sdrnet.Config{MaxMessage: 1}, "Config.MaxMessage is 1 B: choose at least BufferSize, 256 KiB"},
