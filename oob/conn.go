@@ -137,7 +137,7 @@ func (c *Conn) Exchange(ctx context.Context, blob []byte) ([]byte, error) {
 	}
 	if err != nil {
 		c.end(err, farewell(err))
-		return nil, c.wrap("exchange with", err)
+		return nil, &Error{Op: "exchange with", Object: c.RemoteAddr().String(), Err: err, Fix: exchangeFix(err)}
 	}
 	return f.payload, nil
 }

@@ -340,6 +340,7 @@ func TestExchangeTimesOutAtBothEnds(t *testing.T) {
 	_, err := c.Exchange(context.Background(), nil)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorContains(t, err, "sent nothing within the time limit")
+	require.ErrorContains(t, err, "see whether the peer's program hangs, or is slow to call Accept")
 	var peer *PeerError
 	require.ErrorAs(t, ended(t, s, waitLimit), &peer)
 	require.Equal(t, CodeTimeout, peer.Code)
