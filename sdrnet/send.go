@@ -72,7 +72,7 @@ type outMessage struct {
 // application's hands. Calls from several goroutines are under way together, which hides the round
 // trip; each message arrives whole, in the order of the calls. b may be empty.
 //
-// Ending ctx gives the message up: the peer doesn't see it, unless it had it all.
+// Ending ctx gives the message up: the peer doesn't see it, unless it had it all. b is the caller's again when Send returns, whatever it returns.
 func (c *Conn) Send(ctx context.Context, b []byte) error {
 	return c.sendError(endedBy(ctx, c.send(ctx, b, kindMessage)))
 }
