@@ -140,11 +140,22 @@ func (w *worker) await(ctx context.Context, done <-chan struct{}) {
 		case <-done:
 		case <-ctx.Done():
 		case <-offer:
-			alone = w.turn.callers.Load() == 1
+			if alone = w.turn.callers.Load() == 1; !alone {
+				nudge(w.turn.recall) // the offer was for one who waits alone
+			}
 			continue
 		}
 		w.turn.callers.Add(-1)
+		w.turn.recallIfLeft()
 		return
+	}
+}
+
+// recallIfLeft has the worker's goroutine take back a worker that nobody runs, waits for or is expected back to. A caller may have left for
+// whom it was just stepping aside: each of the two looks here for what the other has done.
+func (t *turn) recallIfLeft() {
+	if t.callers.Load() == 0 && t.runner() == runNobody && !t.expectsBack() {
+		nudge(t.recall)
 	}
 }
 
@@ -243,6 +254,7 @@ func (w *worker) stepAside() {
 	turns := t.callerTurns.Load()
 	t.release(w.ep.dev.Now())
 	nudge(t.offer)
+	t.recallIfLeft()
 	timer := time.NewTimer(lookEvery)
 	defer timer.Stop()
 	for {

@@ -3,10 +3,13 @@
 package sdr
 
 import (
+	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -72,4 +75,81 @@ func TestTurn(t *testing.T) {
 	x.noteCaller(units.Instant(units.Second))
 	require.False(t, x.expectsBack(), "it took too long")
 	require.EqualValues(t, leastSoon, x.callerTurns.Load())
+}
+
+// idleQueue is a queue to which nothing comes, and tells of each Wake.
+type idleQueue struct {
+	backend.CQ
+	woken chan struct{}
+}
+
+func (q idleQueue) Wake() { q.woken <- struct{}{} }
+
+// stillDevice has a clock that stands still, so that nobody who comes is taken to come back soon.
+type stillDevice struct{ backend.Device }
+
+func (stillDevice) Now() units.Instant { return units.Instant(units.Second) }
+
+// idleWorker is a worker that its goroutine runs, which is the test's, and which seems to sleep.
+func idleWorker() *worker {
+	w := &worker{ep: &Endpoint{dev: stillDevice{}}, cq: idleQueue{woken: make(chan struct{}, 1)}}
+	w.turn.init()
+	w.asleep.Store(true)
+	return w
+}
+
+// awaits has n callers wait until done is closed, and returns when they do, with what says that one has returned.
+func awaits(t *testing.T, w *worker, n int, done chan struct{}) (returned chan struct{}) {
+	returned = make(chan struct{}, n)
+	for range n {
+		go func() {
+			w.await(t.Context(), done)
+			returned <- struct{}{}
+		}()
+	}
+	for int(w.turn.callers.Load()) < n {
+		runtime.Gosched()
+	}
+	<-w.cq.(idleQueue).woken // by the first, which found that it can't run the worker
+	return returned
+}
+
+// TestOfferNotTaken: who is offered a worker, and leaves because what it waited for is there, gives it back to the worker's goroutine.
+func TestOfferNotTaken(t *testing.T) {
+	w, done := idleWorker(), make(chan struct{})
+	returned := awaits(t, w, 1, done)
+	w.turn.release(0) // as in stepAside, whose offer comes too late
+	close(done)
+	<-returned
+	require.Len(t, w.turn.recall, 1)
+}
+
+// TestNobodyToOffer: the worker's goroutine takes a worker back at once when the caller for whom it has stepped aside is gone already.
+func TestNobodyToOffer(t *testing.T) {
+	w := idleWorker()
+	soonest := time.Hour
+	for range 20 { // of which some may be held up
+		begun := time.Now()
+		w.stepAside()
+		soonest = min(soonest, time.Since(begun))
+		require.Equal(t, runOwn, w.turn.runner())
+	}
+	require.Less(t, soonest, lookEvery/2)
+}
+
+// TestOfferToSeveral: where several wait when one of them takes an offer that was made to one, the worker's goroutine runs the worker.
+func TestOfferToSeveral(t *testing.T) {
+	w, done := idleWorker(), make(chan struct{})
+	returned := awaits(t, w, 2, done)
+	w.turn.release(0)
+	nudge(w.turn.offer)
+	select {
+	case <-w.turn.recall:
+	case <-time.After(10 * time.Second):
+		require.Fail(t, "nobody runs the worker")
+	}
+	require.True(t, w.turn.take(runOwn))
+	close(done)
+	<-returned
+	<-returned
 }
