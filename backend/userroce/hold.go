@@ -126,11 +126,12 @@ func (s *sender) noteSent(sent []messageInfo, begun units.Instant) {
 	defer h.mu.Unlock()
 	h.keep(s.fd, held)
 	h.trial.note(bytes, s.d.Now().Sub(begun))
-	if h.now() != holdsNever {
+	switch {
+	case h.now() == holdsNever:
+	case h.most() > 0:
+		h.state.Store(uint32(holdsSome))
+	default:
 		h.state.Store(uint32(holdsNone))
-		if h.most() > 0 {
-			h.state.Store(uint32(holdsSome))
-		}
 	}
 }
 

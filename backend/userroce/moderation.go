@@ -13,12 +13,14 @@ import "github.com/sdr-rdma/go-sdr/units"
 // whose sender waits for what this end says, as with a few small messages under way, and which pause is best a [trial] finds out.
 type moderation struct {
 	state moderationState
-	// until is the end of the pause, in state pausing.
-	until units.Instant
-	// since is when the present stretch began, and bytes is what it has brought.
-	since units.Instant
-	bytes units.Bytes
-	trial trial // of pauses
+	// read is when the socket was read last, and until is the end of the pause, in state pausing.
+	read, until units.Instant
+	// since is when the present stretch began, bytes is what it has brought, and streamed how long that took. Of a time for which nothing came
+	// that is slowStretch and no more: how long a stream has stopped says nothing about pauses.
+	since    units.Instant
+	bytes    units.Bytes
+	streamed units.Duration
+	trial    trial // of pauses
 }
 
 type moderationState uint8
@@ -43,6 +45,9 @@ const (
 	leastModerated = 4 * units.MiB
 )
 
+// slowStretch is after what time a stretch is over, however little it has brought: the stream isn't fast.
+var slowStretch = moderatedRate.Time(moderatedStretch)
+
 // pauses are the settings of the trial. The longest lets some 200 KB come at 40 Gbit/s, and is less than an idle worker spins by default.
 var pauses = [...]units.Duration{15 * units.Microsecond, 40 * units.Microsecond}
 
@@ -58,6 +63,10 @@ func (m *moderation) begin(buffer units.Bytes) {
 func (m *moderation) paused(now units.Instant) bool {
 	switch m.state {
 	case emptied:
+		if now.Sub(m.read) > slowStretch { // a caller who runs the worker was away: what has come has waited for long enough
+			m.state = moderated
+			return false
+		}
 		m.state, m.until = pausing, now.Add(pauses[m.trial.used])
 		return true
 	case pausing:
@@ -74,16 +83,17 @@ func (m *moderation) took(now units.Instant, bytes units.Bytes, all bool) {
 	if m.state == unmoderated {
 		return
 	}
-	m.bytes += bytes
-	if elapsed := now.Sub(m.since); m.bytes >= moderatedStretch || elapsed > moderatedRate.Time(moderatedStretch) {
+	m.bytes, m.streamed = m.bytes+bytes, m.streamed+min(now.Sub(m.read), slowStretch)
+	m.read = now
+	if elapsed := now.Sub(m.since); m.bytes >= moderatedStretch || elapsed > slowStretch {
 		if m.state != prompt {
-			m.trial.note(m.bytes, elapsed)
+			m.trial.note(m.bytes, m.streamed)
 		}
 		m.state = prompt
 		if elapsed > 0 && elapsed <= moderatedRate.Time(m.bytes) {
 			m.state = moderated
 		}
-		m.since, m.bytes = now, 0
+		m.since, m.bytes, m.streamed = now, 0, 0
 	}
 	if all && m.state == moderated {
 		m.state = emptied

@@ -3,11 +3,16 @@
 package userroce
 
 import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -119,4 +124,125 @@ func TestModeratedStream(t *testing.T) {
 	}
 	send(101)
 	require.Positive(t, poll(), "a slow stream is read at once")
+}
+
+// TestModeratedLate: a receiver that comes back long after it has emptied the socket doesn't pause: what has come since has waited for long enough.
+func TestModeratedLate(t *testing.T) {
+	for _, c := range []struct {
+		away  units.Duration
+		pause bool
+	}{{100 * units.Microsecond, true}, {units.Millisecond, false}, {units.Second, false}} {
+		m := moderation{state: moderated, since: 100, read: 100, trial: newTrial(uint8(len(pauses)))}
+		m.took(200, 64*units.KiB, true)
+		require.Equal(t, c.pause, m.paused(units.Instant(200).Add(c.away)), "after %v", c.away)
+	}
+}
+
+// TestModeratedBursts: the better pause is found for bursts of a few stretches, too, however long nothing comes between them.
+func TestModeratedBursts(t *testing.T) {
+	const read, burst = 512 * units.KiB, 2 * units.MiB
+	for best := range pauses {
+		var m moderation
+		m.begin(leastModerated)
+		var now units.Instant
+		random := rand.New(rand.NewPCG(1, 2))
+		good, all := 0, 0
+		for range 10_000 {
+			for range burst / read {
+				took := moderatedRate.Time(read) / 2
+				if int(m.trial.used) != best {
+					took += took / 5
+				}
+				now = now.Add(took)
+				if m.paused(now.Add(-pauses[m.trial.used])) { // a part of that time
+					require.False(t, m.paused(now))
+				}
+				m.took(now, read, true)
+				if m.state != prompt {
+					all++
+					if int(m.trial.used) == best {
+						good++
+					}
+				}
+			}
+			now = now.Add(units.Millisecond + units.Duration(random.Int64N(int64(5*units.Millisecond))))
+		}
+		require.Greater(t, all, 10_000)
+		require.Greater(t, good, all*9/10, "pauses[%d], of %d reads", best, all)
+	}
+}
+
+// BenchmarkPingBesideStream is a round trip of 8 bytes each way beside a stream, where the end that receives both pauses for so long, or never.
+func BenchmarkPingBesideStream(b *testing.B) {
+	for setting := -1; setting < len(pauses); setting++ {
+		name := "none"
+		if setting >= 0 {
+			name = pauses[setting].String()
+		}
+		b.Run(name, func(b *testing.B) { benchmarkPing(b, setting) })
+	}
+}
+
+func benchmarkPing(b *testing.B, setting int) {
+	const pingCookie, train, window = testCookie + 1, 15, 128
+	near, far := newPair(b, false)
+	ping := func(s *side) backend.QP {
+		q, err := s.d.NewQP(backend.QPConfig{Type: backend.UC, SendCQ: s.cq, RecvCQ: s.cq, Table: s.table, Cookie: pingCookie, Channel: 1, MTU: 4096})
+		require.NoError(b, err)
+		return q
+	}
+	there, back := ping(near), ping(far)
+	require.NoError(b, there.Connect(back.Info()))
+	require.NoError(b, back.Connect(there.Info()))
+	write := func(from, to *side, n uint64, length units.Bytes) []backend.Write {
+		rkey, va := to.expose(n, units.Bytes(n)*testMax, length)
+		return from.message(rkey, va, length, 4096)
+	}
+	stream, question, answer := write(near, far, 0, train*4096), write(near, far, 1, 8), write(far, near, 0, 8)
+	m := &far.d.receivers[0].rhythm
+	if m.state = unmoderated; setting >= 0 {
+		m.begin(leastModerated) // whatever this machine grants
+		m.trial.kept, m.trial.used, m.trial.wait = uint8(setting), uint8(setting), math.MaxInt
+	}
+	var stop atomic.Bool
+	var received atomic.Int64
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		for err == nil && !stop.Load() {
+			var n int
+			n, err = far.cq.Poll(far.d.Now(), far.batch[:])
+			for i := range far.batch[:n] {
+				if err == nil && far.batch[i].Cookie == pingCookie {
+					_, err = back.PostWrites(far.d.Now(), answer)
+				}
+			}
+			received.Add(int64(n))
+		}
+		ended <- err
+	}()
+	b.ResetTimer()
+	begun, sent, times := near.d.Now(), int64(0), make([]units.Duration, 0, b.N)
+	for len(times) < b.N {
+		asked := near.d.Now()
+		_, err := there.PostWrites(asked, question)
+		require.NoError(b, err)
+		sent++
+		for n := 0; n == 0; {
+			if sent-received.Load() < window {
+				near.post(stream...)
+				sent += train
+			}
+			n, err = near.cq.Poll(near.d.Now(), near.batch[:])
+			require.NoError(b, err)
+			require.Less(b, near.d.Now().Sub(asked), 10*units.Second, "no answer")
+		}
+		times = append(times, near.d.Now().Sub(asked))
+	}
+	stop.Store(true)
+	require.NoError(b, <-ended)
+	slices.Sort(times)
+	b.ReportMetric(float64(times[len(times)/2])/1e3, "µs-p50")
+	b.ReportMetric(float64(times[len(times)*99/100])/1e3, "µs-p99")
+	b.ReportMetric(float64(received.Load())*4096*8/float64(near.d.Now().Sub(begun)), "Gbit/s")
 }
