@@ -21,8 +21,11 @@
 // must not depend on its choice. A CQ with a worker number that has no socket, and a second CQ for the
 // same worker, report sends only: a device takes one sdr.Endpoint at a time.
 //
-// While a stream comes at 20 Gbit/s or more, a Poll that has emptied its socket is followed by 40 µs in which none reads it, so that
-// the data of the next packets have left the caches of a sender on the same machine; the receive buffer must be 2 MiB or more.
+// While a stream comes at 20 Gbit/s or more, a Poll that has emptied its socket is followed by 15 or 40 µs, whichever moves the stream
+// faster, in which none reads it, so that the data of the next packets have left the caches of a sender on the same machine; the receive
+// buffer must be 2 MiB or more. What comes for other queue pairs of the same worker waits as long, and for what the stream has brought
+// meanwhile. Where a round trip beside such a stream matters more than its rate, give either a worker or a device of its own, or set
+// Config.RecvBuffer below 2 MiB.
 //
 // Nothing is written to user memory before ICRC, source, keys, message sequence and bounds have been
 // checked. The address of byte 0 of message n is n·MaxMessage modulo 2^64, and a table entry is open
