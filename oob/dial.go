@@ -12,7 +12,7 @@ import (
 )
 
 // Dial connects to an sdr endpoint that listens on addr, "host:port", and shakes hands with it.
-// It fails with an *Error. Whoever gets a Conn must Close it.
+// It fails with an *Error, and a peer that was already connected hears why: where ctx has ended, its cause. Whoever gets a Conn must Close it.
 func Dial(ctx context.Context, addr string, cfg Config) (*Conn, error) {
 	ctx, cancel := cfg.bound(ctx)
 	defer cancel()
@@ -89,7 +89,7 @@ func refuse(ctx context.Context, nc net.Conn, err error, leave func(net.Conn)) e
 	case context.Cause(ctx) == errListenerClosed:
 		err = silent(errListenerClosed)
 	case ctx.Err() != nil:
-		err = silent(ctx.Err())
+		err = silent(context.Cause(ctx))
 	case isConnBroken(err):
 		err = fmt.Errorf("%w (%w)", errNoHello, err)
 	}

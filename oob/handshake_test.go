@@ -192,18 +192,19 @@ func TestDialSilence(t *testing.T) {
 	})
 }
 
-// TestDialCancelled: a Dial that was given up returns at once, although its peer doesn't close, which can read why.
+// TestDialCancelled: a Dial that was given up returns at once, although its peer doesn't close, which can read why, in the words of the context's cause.
 func TestDialCancelled(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer ln.Close()
 	inTime(t, lingerLimit/2, func() time.Duration {
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancelCause(context.Background())
+		cause := errors.New("found another one")
 		var given time.Time
-		time.AfterFunc(30*time.Millisecond, func() { given = time.Now(); cancel() })
+		time.AfterFunc(30*time.Millisecond, func() { given = time.Now(); cancel(cause) })
 		_, err := Dial(ctx, ln.Addr().String(), Config{})
 		took := time.Since(given)
-		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, cause)
 		nc, err := ln.Accept()
 		require.NoError(t, err)
 		defer nc.Close()
@@ -214,6 +215,7 @@ func TestDialCancelled(t *testing.T) {
 		var peer *PeerError
 		require.ErrorAs(t, err, &peer)
 		require.True(t, peer.Rejected())
+		require.Equal(t, cause.Error(), peer.Reason)
 		return took
 	})
 }
