@@ -77,7 +77,7 @@ func TestInterruptWhileConnecting(t *testing.T) {
 	l, err := oob.Listen(ctx, own(0)+":0", oob.Config{})
 	require.NoError(t, err)
 	defer l.Close()
-	c := start(t, l.Addr().String())
+	c := start(t, "--addr", own(1), l.Addr().String())
 	s, err := l.Accept(ctx)
 	require.NoError(t, err)
 	defer s.Close()
