@@ -137,7 +137,11 @@ func (c *Conn) Exchange(ctx context.Context, blob []byte) ([]byte, error) {
 	}
 	if err != nil {
 		c.end(err, farewell(err))
-		return nil, &Error{Op: "exchange with", Object: c.RemoteAddr().String(), Err: err, Fix: exchangeFix(err)}
+		failed := c.failed("exchange with", err)
+		if failed.Fix == "" && errors.Is(err, context.DeadlineExceeded) { // the peer has shaken hands, which a Listener does by itself
+			failed.Fix = "see whether the peer's program hangs, or is slow to call Accept"
+		}
+		return nil, failed
 	}
 	return f.payload, nil
 }
@@ -213,6 +217,11 @@ func (c *Conn) wrap(op string, err error) error {
 	if err == nil {
 		return nil
 	}
+	return c.failed(op, err)
+}
+
+// failed is the error of an op that failed with err.
+func (c *Conn) failed(op string, err error) *Error {
 	e := &Error{Op: op, Object: c.RemoteAddr().String(), Err: err}
 	if isA[unreceived](err) {
 		e.Fix = receiveSooner

@@ -86,8 +86,6 @@ func refuse(ctx context.Context, nc net.Conn, err error, leave func(net.Conn)) e
 		if record.Conn != nil {
 			nc = record.Conn // still usable, so that a peer without TLS can read the reason
 		}
-	case context.Cause(ctx) == errListenerClosed:
-		err = silent(errListenerClosed)
 	case ctx.Err() != nil:
 		err = silent(context.Cause(ctx))
 	case isConnBroken(err):

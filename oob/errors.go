@@ -56,17 +56,6 @@ func silent(cause error) error {
 	return givenUp{cause}
 }
 
-// exchangeFix is what to do about an exchange that has failed after it had begun.
-func exchangeFix(err error) string {
-	switch {
-	case isA[unreceived](err):
-		return receiveSooner
-	case errors.Is(err, context.DeadlineExceeded): // the peer has shaken hands, which a Listener does by itself
-		return "see whether the peer's program hangs, or is slow to call Accept"
-	}
-	return ""
-}
-
 // lost is the error of a read or write on an established connection. It is never io.EOF, which says that the peer has closed in order.
 func lost(err error) error {
 	if errors.Is(err, io.EOF) {
