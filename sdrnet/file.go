@@ -138,9 +138,9 @@ func (c *Conn) sendWhole(ctx context.Context, r io.ReaderAt, info FileInfo, p Pr
 		defer cancel()
 	}
 	m, answer := c.recvOfFile(ctx, false)
-	switch said := (*oob.PeerError)(nil); {
-	case errors.As(answer, &said):
-		return &wrapped{fmt.Errorf("the receiver failed: %s", said.Reason), answer}
+	switch said := peerSays("receiver", answer); {
+	case said != nil:
+		return said
 	case err != nil:
 		return err
 	case answer != nil:
@@ -293,10 +293,19 @@ func (c *Conn) senderSays(ctx context.Context, err error) error {
 			m.Release()
 		}
 	}
-	if said := (*oob.PeerError)(nil); errors.As(why, &said) {
-		return &wrapped{fmt.Errorf("the sender failed: %s", said.Reason), why}
+	if said := peerSays("sender", why); said != nil {
+		return said
 	}
 	return midFile(err)
+}
+
+// peerSays is what the peer, which is a file's sender or receiver, said that it had failed with when it closed the connection, nil if err isn't that.
+func peerSays(who string, err error) error {
+	said := (*oob.PeerError)(nil)
+	if !errors.As(err, &said) {
+		return nil
+	}
+	return &wrapped{fmt.Errorf("the %s failed: %s", who, said.Reason), err}
 }
 
 // An announced target gets no more than the size that Begin has agreed to: the stream has a size of its own, which the peer chooses, too.
