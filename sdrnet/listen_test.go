@@ -5,7 +5,6 @@ package sdrnet_test
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
@@ -26,6 +25,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
+	"github.com/sdr-rdma/go-sdr/internal/oobtest"
 	"github.com/sdr-rdma/go-sdr/internal/watched"
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
@@ -73,7 +73,7 @@ func TestCrowdOfOneHost(t *testing.T) {
 		s, err := from.DialContext(ctx, "tcp", l.Addr().String())
 		require.NoError(t, err)
 		defer s.Close()
-		_, _ = s.Write([]byte("SDRx\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00")) // oob's hello, and no more
+		_, _ = s.Write([]byte(oobtest.Hello)) // and no more
 	}
 	begun := time.Now()
 	const honest = 12
@@ -107,14 +107,6 @@ func TestCrowdOfOneHost(t *testing.T) {
 func TestGuestsHoldLittle(t *testing.T) {
 	l := listen(t, &sdrnet.Config{Logger: slog.New(slog.DiscardHandler)})
 	connect(t, l, nil) // opens the device, which has memory of its own
-	frame := func(kind, number byte, payload []byte) []byte {
-		b := []byte{'S', 'D', 'R', 'x', 1, kind, 0, 0, 0, 0, 0, number}
-		return append(binary.BigEndian.AppendUint32(b, uint32(len(payload))), payload...)
-	}
-	flood := frame(1, 0, nil)
-	for i := range byte(4) {
-		flood = append(flood, frame(3, i+1, make([]byte, oob.DefaultMaxBlob))...)
-	}
 	heap := func() units.Bytes {
 		var m runtime.MemStats
 		runtime.GC()
@@ -123,15 +115,7 @@ func TestGuestsHoldLittle(t *testing.T) {
 	}
 	before := heap()
 	const guests = 32 // of 64 places
-	var writes sync.WaitGroup
-	for range guests {
-		nc, err := net.Dial("tcp", l.Addr().String())
-		require.NoError(t, err)
-		defer nc.Close()
-		require.NoError(t, nc.SetDeadline(time.Now().Add(500*time.Millisecond)))
-		writes.Go(func() { _, _ = nc.Write(flood) })
-	}
-	writes.Wait()
+	oobtest.Flood(t, l.Addr().String(), guests)
 	require.Less(t, heap()-before, 8*units.MiB, "for %d peers that send what they can", guests)
 
 	ctx := testContext(t)
@@ -222,14 +206,13 @@ func TestDialNoRoom(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
-	const hello = "SDRx\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
 	last := func(code oob.Code, reason string) string {
 		return "SDRx\x01\x04\x00\x00\x00\x00\x00" + string(rune(code)) + "\x00\x00\x00" + string(rune(len(reason))) + reason
 	}
 	errs := make(chan error, 1)
 	go func() { _, err := sdrnet.Dial(testContext(t), l.Addr().String(), nil); errs <- err }()
-	for _, says := range []string{last(oob.CodeBusy, "no room"), last(oob.CodeTimeout, "too late"), hello + last(oob.CodeBusy, "no room"),
-		hello + last(oob.CodeTimeout, "too late"), hello + last(oob.CodeRejected, "enough")} {
+	for _, says := range []string{last(oob.CodeBusy, "no room"), last(oob.CodeTimeout, "too late"), oobtest.Hello + last(oob.CodeBusy, "no room"),
+		oobtest.Hello + last(oob.CodeTimeout, "too late"), oobtest.Hello + last(oob.CodeRejected, "enough")} {
 		nc, err := l.Accept()
 		require.NoError(t, err)
 		_, err = io.WriteString(nc, says)

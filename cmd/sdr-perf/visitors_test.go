@@ -3,29 +3,24 @@
 package main
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"net"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/internal/oobtest"
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // escape is what nobody's terminal should get from a peer.
 const escape = "\x1b[2J\x1b]0;owned\a\n  forged line"
-
-// oobHello is the first frame of a peer of package oob: sixteen bytes.
-var oobHello = []byte("SDRx\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00")
 
 // TestBadVisitors: whoever comes and is no client is turned away, and the server waits for one that is.
 func TestBadVisitors(t *testing.T) {
@@ -35,7 +30,7 @@ func TestBadVisitors(t *testing.T) {
 		nc, err := net.Dial("tcp", at)
 		require.NoError(t, err)
 		t.Cleanup(func() { nc.Close() })
-		_, err = nc.Write(oobHello)
+		_, err = nc.Write([]byte(oobtest.Hello))
 		require.NoError(t, err)
 		return nc
 	}
@@ -90,21 +85,8 @@ func TestVisitorsHoldLittle(t *testing.T) {
 		require.NoError(t, err)
 		return units.Bytes(pages * os.Getpagesize())
 	}
-	flood := slices.Clone(oobHello)
-	for i := range byte(4) {
-		flood = append(flood, 'S', 'D', 'R', 'x', 1, 3, 0, 0, 0, 0, 0, i+1)
-		flood = append(binary.BigEndian.AppendUint32(flood, uint32(oob.DefaultMaxBlob)), make([]byte, oob.DefaultMaxBlob)...)
-	}
 	before := resident()
-	var writes sync.WaitGroup
-	for range maxVisitors {
-		nc, err := net.Dial("tcp", at)
-		require.NoError(t, err)
-		defer nc.Close()
-		require.NoError(t, nc.SetDeadline(time.Now().Add(500*time.Millisecond)))
-		writes.Go(func() { _, _ = nc.Write(flood) })
-	}
-	writes.Wait()
+	oobtest.Flood(t, at, maxVisitors)
 	require.Less(t, resident()-before, 32*units.MiB, "for %d visitors", maxVisitors)
 }
 
