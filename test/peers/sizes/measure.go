@@ -36,6 +36,8 @@ type sample struct {
 	// Sender and Receiver are processor time of both ends, over the time that the messages took.
 	Sender   cpu `json:"sender"`
 	Receiver cpu `json:"receiver"`
+	// Handover is the longer of two times that a cache line took from one processor to the other, before the round and after it.
+	Handover time.Duration `json:"handover_ns"`
 	version  string
 }
 
@@ -179,12 +181,15 @@ func (p *plan) measure(ctx context.Context, all programs, r row, size units.Byte
 	defer cancel()
 	var s *sample
 	var err error
+	before := handover()
 	if r.kind == "sdr" {
 		s, err = p.measureOurs(ctx, all[r.kind], r.argument, size)
 	} else {
 		s, err = p.measurePeer(ctx, all[r.kind], r, size)
 	}
-	if err != nil && ctx.Err() != nil {
+	if err == nil {
+		s.Handover = max(before, handover())
+	} else if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	return s, err

@@ -138,12 +138,63 @@ func (p *plan) tables(points []*point, begun time.Time) string {
 		return fmt.Sprintf("%.2f + %.2f", median(x.of(func(s *sample) float64 { return s.Sender.total() })),
 			median(x.of(func(s *sample) float64 { return s.Receiver.total() })))
 	})
+	p.ratios(&b, points)
 	fmt.Fprintf(&b, "- Measured %s in %v: %d under way, medians of %d rounds of %v, rows by turns; Linux %s, %s, %d processors.\n", begun.Format(time.DateOnly),
 		time.Since(begun).Round(time.Second), p.inflight, p.rounds, p.duration, schema.Here("").Kernel, schema.Here("").Go, schema.Here("").CPUs)
 	for _, r := range p.chosen() {
 		fmt.Fprintf(&b, "- %s: %s; a message counts when %s%s.\n", r.name, r.over, r.counts, versionOf(points, r.name))
 	}
 	return b.String()
+}
+
+// ratios are a table of the first row's rate over that of each other row in the same round: in all rounds, and in those in which the processors
+// were near each other, or far, for both measurements.
+func (p *plan) ratios(b *strings.Builder, points []*point) {
+	least := time.Duration(0)
+	for _, x := range points {
+		for _, s := range x.samples {
+			if least == 0 || s.Handover < least {
+				least = s.Handover
+			}
+		}
+	}
+	first, others := p.chosen()[0], p.chosen()[1:]
+	if len(others) == 0 || least == 0 {
+		return
+	}
+	all := func(*sample) bool { return true }
+	near := func(s *sample) bool { return s.Handover < 2*least }
+	far := func(s *sample) bool { return !near(s) }
+	p.header(b, fmt.Sprintf("%s over, in the same round: all; near; far", first.name))
+	for _, r := range others {
+		fmt.Fprintf(b, "| %s |", r.name)
+		for _, size := range p.sizes {
+			ours, theirs := find(points, first.name, size), find(points, r.name, size)
+			fmt.Fprintf(b, " %s; %s; %s |", ratio(ours, theirs, all), ratio(ours, theirs, near), ratio(ours, theirs, far))
+		}
+		fmt.Fprintln(b)
+	}
+	fmt.Fprintf(b, "\n- Near: a cache line took less than %v from one processor to the other before and after both measurements (the least was %v); far: more, before or after, with both.\n",
+		2*least, least)
+}
+
+func find(points []*point, name string, size units.Bytes) *point {
+	return points[slices.IndexFunc(points, func(x *point) bool { return x.name == name && x.size == size })]
+}
+
+// ratio is the median of ours over theirs in the rounds of which both samples are counted, and how many there are. A point that has failed has no
+// more samples.
+func ratio(ours, theirs *point, counted func(*sample) bool) string {
+	var all []float64
+	for i := range min(len(ours.samples), len(theirs.samples)) {
+		if x, y := ours.samples[i], theirs.samples[i]; counted(x) && counted(y) {
+			all = append(all, x.MessageRate/y.MessageRate)
+		}
+	}
+	if len(all) == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f (%d)", median(all), len(all))
 }
 
 func versionOf(points []*point, name string) string {
@@ -157,11 +208,7 @@ func versionOf(points []*point, name string) string {
 
 // table is one quantity of all points.
 func (p *plan) table(b *strings.Builder, what string, points []*point, cell func(*point) string) {
-	fmt.Fprintf(b, "| %s |", what)
-	for _, size := range p.sizes {
-		fmt.Fprintf(b, " %v |", size)
-	}
-	fmt.Fprintf(b, "\n|---|%s\n", strings.Repeat("---|", len(p.sizes)))
+	p.header(b, what)
 	for _, r := range p.chosen() {
 		fmt.Fprintf(b, "| %s |", r.name)
 		for _, x := range points {
@@ -176,6 +223,14 @@ func (p *plan) table(b *strings.Builder, what string, points []*point, cell func
 		fmt.Fprintln(b)
 	}
 	fmt.Fprintln(b)
+}
+
+func (p *plan) header(b *strings.Builder, what string) {
+	fmt.Fprintf(b, "| %s |", what)
+	for _, size := range p.sizes {
+		fmt.Fprintf(b, " %v |", size)
+	}
+	fmt.Fprintf(b, "\n|---|%s\n", strings.Repeat("---|", len(p.sizes)))
 }
 
 // A record is a point in the JSON output. What sdr-perf's JSON has, too, is named as there.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +45,7 @@ func TestRun(t *testing.T) {
 		require.InEpsilon(t, *r.MessageRate*float64(r.SizeBytes)*8/1e9, *r.Throughput, 1e-6)
 		require.Len(t, r.Rounds, 1)
 		require.NotEmpty(t, r.Software, r.Name)
+		require.Equal(t, runtime.GOMAXPROCS(0) > 1, r.Rounds[0].Handover > 0)
 	}
 }
 
@@ -113,4 +115,29 @@ func TestTables(t *testing.T) {
 	require.ErrorAs(t, p.finish(points, time.Now()), &failed)
 	require.ErrorContains(t, failed, "TCP, one connection, 4 KiB: it is gone")
 	require.Contains(t, points[1].String(), "failed: it is gone")
+}
+
+// TestRatios: rates are compared within a round, and within those where the processors were alike for both.
+func TestRatios(t *testing.T) {
+	p, err := parse([]string{"-only", "^sdr sr$|^TCP|quic", "-size", "4KiB"})
+	require.NoError(t, err)
+	points := p.points()
+	quic, stream := find(points, "quic-go, one stream", 4*units.KiB), find(points, "TCP, one connection", 4*units.KiB)
+	add := func(x *point, rate float64, handover time.Duration) {
+		x.samples = append(x.samples, &sample{MessageRate: rate, Handover: handover})
+	}
+	for i, x := range []struct{ ours, theirs, handover, theirHandover int }{
+		{100, 50, 30, 35}, {100, 25, 30, 59}, {90, 10, 160, 150}, {90, 90, 160, 30},
+	} {
+		add(points[0], float64(x.ours), time.Duration(x.handover))
+		add(stream, float64(x.theirs), time.Duration(x.theirHandover))
+		if i == 0 {
+			add(quic, 200, 30) // and it failed in the second round
+		}
+	}
+	text := p.tables(points, time.Now())
+	require.Contains(t, text, "| sdr sr over, in the same round: all; near; far | 4 KiB |\n|---|---|\n")
+	require.Contains(t, text, "| TCP, one connection | 3.00 (4); 3.00 (2); 9.00 (1) |\n")
+	require.Contains(t, text, "| quic-go, one stream | 0.50 (1); 0.50 (1); – |\n")
+	require.Contains(t, text, "less than 60ns from one processor to the other")
 }
