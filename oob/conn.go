@@ -18,11 +18,11 @@ import (
 const (
 	// maxQueued bounds the messages that wait for Recv, and maxQueuedBlobs their bytes in units of
 	// the longest blob. A peer that sends more than the application takes is cut off: pushing
-	// back instead would stop the reader and so hide the peer's death.
+	// back instead would stop the reader and so hide the peer's death, unless the application always receives (HoldBack).
 	maxQueued      = 64
 	maxQueuedBlobs = 4
 	// An end can be one exchange ahead of the other, whose application may not yet have received the
-	// blob of the exchange before.
+	// blob of the exchange before that it has begun.
 	maxQueuedExchanges = 2
 )
 
@@ -35,9 +35,10 @@ type Conn struct {
 	blobs    chan frame
 	messages chan frame
 	queued   atomic.Int64 // bytes in messages
+	hold     hold
 
 	exchanging chan struct{} // held during Exchange
-	exchanges  uint32        // guarded by exchanging
+	exchanges  atomic.Uint32 // begun here; written while exchanging is held
 
 	writing  chan struct{} // held to write a frame
 	sent     uint32        // messages; guarded by writing
@@ -58,6 +59,7 @@ func newConn(nc net.Conn, cfg Config) *Conn {
 		nc: nc, cfg: cfg,
 		blobs:      make(chan frame, maxQueuedExchanges),
 		messages:   make(chan frame, maxQueued),
+		hold:       hold{look: make(chan struct{}, 1)},
 		exchanging: make(chan struct{}, 1),
 		writing:    make(chan struct{}, 1),
 		welcome:    make(chan struct{}),
@@ -126,14 +128,14 @@ func (c *Conn) Exchange(ctx context.Context, blob []byte) ([]byte, error) {
 	if err := c.checkSize(blob); err != nil {
 		return nil, c.wrap("exchange with", err)
 	}
-	c.exchanges++
+	number := c.exchanges.Add(1)
 	// A failed write ends the connection, which receive reports, unless the peer left its blob behind.
-	if err := c.write(ctx, frame{kind: kindBlob, number: c.exchanges, payload: blob}); err != nil {
+	if err := c.write(ctx, frame{kind: kindBlob, number: number, payload: blob}); err != nil {
 		c.end(err, farewell(err))
 	}
-	f, err := receive(ctx, c, c.blobs)
-	if err == nil && f.number != c.exchanges {
-		err = violation("blob of exchange %d in exchange %d", f.number, c.exchanges)
+	f, err := c.receive(ctx, c.blobs, &c.hold.exchanging)
+	if err == nil && f.number != number {
+		err = violation("blob of exchange %d in exchange %d", f.number, number)
 	}
 	if err != nil {
 		c.end(err, farewell(err))
@@ -149,7 +151,8 @@ func (c *Conn) Exchange(ctx context.Context, blob []byte) ([]byte, error) {
 // Send sends a message to the peer's Recv. It returns when the kernel has taken it. A Send that is
 // cut short by ctx ends the connection, but for one that has only waited for another call, or whose ctx had
 // ended before: that one sends nothing. Nothing holds back whoever sends more than the peer receives: when 64 messages
-// wait for its Recv, or 4 times its Config.MaxBlob bytes, one more ends the connection at both ends.
+// wait for its Recv, or 4 times its Config.MaxBlob bytes, one more ends the connection at both ends, unless the peer
+// has called HoldBack.
 func (c *Conn) Send(ctx context.Context, message []byte) error {
 	ctx, cancel := c.cfg.bound(ctx)
 	defer cancel()
@@ -163,7 +166,7 @@ func (c *Conn) Send(ctx context.Context, message []byte) error {
 // Recv returns the peer's next message. It has no time limit of its own. Messages that arrived
 // before the connection ended are still returned. Call it as messages arrive: few may wait for it, as Send says.
 func (c *Conn) Recv(ctx context.Context) ([]byte, error) {
-	f, err := receive(ctx, c, c.messages)
+	f, err := c.receive(ctx, c.messages, &c.hold.receiving)
 	if err != nil {
 		return nil, c.wrap("receive from", err)
 	}
@@ -229,17 +232,19 @@ func (c *Conn) failed(op string, err error) *Error {
 	return e
 }
 
-// receive waits for a frame; one that is there wins over the connection's end.
-func receive(ctx context.Context, c *Conn, from <-chan frame) (frame, error) {
+// receive waits for a frame, as one of so many calls; one that is there wins over the connection's end.
+func (c *Conn) receive(ctx context.Context, from <-chan frame, calls *atomic.Int32) (f frame, err error) {
+	c.hold.begin(calls)
+	defer func() { c.hold.end(calls, f) }()
 	select {
-	case f := <-from:
+	case f = <-from:
 		return f, nil
 	case <-ctx.Done():
 		return frame{}, silent(context.Cause(ctx))
 	case <-c.closed:
 	}
 	select {
-	case f := <-from:
+	case f = <-from:
 		return f, nil
 	default:
 		return frame{}, c.err

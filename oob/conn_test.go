@@ -479,7 +479,7 @@ func TestViolations(t *testing.T) {
 		{"oversized", oversized, "the limit is 1024", CodeProtocol},
 		{"bye with payload", appendFrame(nil, frame{kind: kindBye, payload: []byte{1}}), "the limit is 0", CodeProtocol},
 		{"message skipped", message(2, 0), "message 2 where message 1 was due", CodeProtocol},
-		{"exchanges ahead", append(append(blob(1), blob(2)...), blob(3)...), "exchange 3 before", CodeProtocol},
+		{"exchanges ahead", append(blob(1), blob(2)...), "exchange 2 before", CodeProtocol},
 		{"too many messages", flood(maxQueued+1, 1), "more than 64 messages", CodeProtocol},
 		{"too many bytes", flood(maxQueuedBlobs+1, 1024), "more than 4096 bytes", CodeProtocol},
 		{"other version", frameOfVersion(Version+1, frame{kind: kindBlob}), "version 2", CodeVersion},

@@ -210,6 +210,69 @@ func waitingPeersHoldLittle(t *testing.T, guests bool) {
 	wg.Wait()
 }
 
+// TestHeldBack: of what peers send to who holds them back, a message that a Recv waits for is read and little beyond. The rest comes when it is
+// asked for, with the peer's last word.
+func TestHeldBack(t *testing.T) {
+	l, _ := listen(t, Config{})
+	const messages, senders = 4, 16
+	flood := appendFrame(nil, frame{kind: kindHello})
+	for i := range uint32(messages) {
+		flood = appendFrame(flood, frame{kind: kindMessage, number: i + 1, payload: bytes.Repeat([]byte{byte(i)}, int(DefaultMaxBlob))})
+	}
+	flood = appendFrame(flood, frame{kind: kindBlob, number: 1, payload: bytes.Repeat([]byte("blob"), maxHeld)})
+	flood = appendFrame(flood, frame{kind: kindMessage, number: messages + 1, payload: []byte("behind it")})
+	flood = append(flood, reasonFrame(CodeRejected, "enough")...)
+	heap := func() units.Bytes {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return units.Bytes(m.HeapAlloc)
+	}
+	before := heap()
+	var all []*Conn
+	for _, nc := range crowd(t, l, senders, false, "127.0.0.1") {
+		go func() { _, _ = nc.Write(flood) }()
+		c, err := l.AcceptGuest(testContext(t))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Abort("") })
+		c.HoldBack()
+		c.Welcome()
+		all = append(all, c)
+	}
+	time.Sleep(200 * time.Millisecond)
+	require.Less(t, heap()-before, 2*units.MiB, "for %d peers that send what they can", senders)
+	c := all[0]
+	for i := range messages {
+		m, err := c.Recv(testContext(t))
+		require.NoError(t, err)
+		require.Equal(t, bytes.Repeat([]byte{byte(i)}, int(DefaultMaxBlob)), m)
+	}
+	b, err := c.Exchange(testContext(t), nil)
+	require.NoError(t, err)
+	require.Len(t, b, 4*maxHeld)
+	m, err := c.Recv(testContext(t))
+	require.NoError(t, err)
+	require.Equal(t, "behind it", string(m))
+	require.ErrorContains(t, ended(t, c, waitLimit), "enough")
+}
+
+// TestHeldBackUnderBounds: who is held back is never cut off for more than may wait, whether that is many messages or long ones.
+func TestHeldBackUnderBounds(t *testing.T) {
+	s, c := pair(t, Config{MaxBlob: 1024}, Config{MaxBlob: 1024})
+	s.HoldBack()
+	const messages = 3 * maxQueued
+	for i := range messages {
+		require.NoError(t, c.Send(testContext(t), make([]byte, i%2*1024)))
+	}
+	time.Sleep(20 * time.Millisecond)
+	for i := range messages {
+		m, err := s.Recv(testContext(t))
+		require.NoError(t, err)
+		require.Len(t, m, i%2*1024)
+	}
+	_, _ = exchange(t, s, c, nil, nil)
+}
+
 // TestLeftMessages: what a peer has sent before it closed is there for who accepts it later, and who has left nothing isn't kept.
 func TestLeftMessages(t *testing.T) {
 	l, rejected := listen(t, Config{})

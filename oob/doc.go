@@ -24,9 +24,10 @@
 // # Limits
 //
 // This is a connection for a few small messages, not a data path. What a peer can make this
-// end allocate is bounded: Config.MaxBlob for a frame, four times that for all frames that wait
-// for Recv, which are 64 at most: a message that has no room ends the connection, so that two ends who send
-// many should answer each other. Of a peer that Accept has not returned, or that is a guest (Listener.AcceptGuest), 16 KiB are
+// end allocate is bounded: Config.MaxBlob for a frame, and for a blob that comes before this end's Exchange, four times that for all frames that
+// wait for Recv, which are 64 at most: a message that has no room ends the connection, so that two ends who send
+// many should answer each other. Who always receives can have the peer held back instead, and holds 64 KiB beside what it has received
+// (Conn.HoldBack), as package sdrnet does. Of a peer that Accept has not returned, or that is a guest (Listener.AcceptGuest), 16 KiB are
 // read, and those who wait are 256 at most; what reaches a log of them is bounded, too. The protocol authenticates nobody; use TLS with client certificates for that.
 //
 // # Wire format

@@ -60,6 +60,9 @@ type frame struct {
 	payload []byte
 }
 
+// size is how many bytes f has on the wire.
+func (f frame) size() int64 { return headerSize + int64(len(f.payload)) }
+
 // appendFrame appends the encoded frame to b.
 func appendFrame(b []byte, f frame) []byte {
 	b = append(b, magic...)

@@ -16,11 +16,14 @@ const maxGuest = 16 << 10
 func (c *Conn) readLoop() {
 	defer close(c.readerDone)
 	r := bufio.NewReader(c.nc)
-	var messages uint32
+	var blobs, messages uint32
 	guest := 0
 	for {
 		h, err := readHeader(r, c.cfg.maxBlob())
 		if guest += headerSize + int(h.length); guest > maxGuest && !c.awaitWelcome() {
+			break
+		}
+		if err == nil && !c.awaitRoom(h) {
 			break
 		}
 		var f frame
@@ -28,7 +31,7 @@ func (c *Conn) readLoop() {
 			f, err = readPayload(r, h)
 		}
 		if err == nil {
-			err = c.take(f, &messages)
+			err = c.take(f, &blobs, &messages)
 		}
 		if err != nil {
 			err = lost(err)
@@ -56,15 +59,19 @@ func (c *Conn) awaitWelcome() bool {
 }
 
 // take puts an arrived frame where Exchange or Recv finds it. It never blocks.
-func (c *Conn) take(f frame, messages *uint32) error {
+func (c *Conn) take(f frame, blobs, messages *uint32) error {
 	switch f.kind {
 	case kindBlob:
-		select {
-		case c.blobs <- f:
-			return nil
-		default:
-			return violation("exchange %d before this end has begun exchange %d", f.number, f.number-1)
+		*blobs++
+		if *blobs <= c.exchanges.Load()+1 { // the peer can't have begun the next without this end's blob of the one before
+			c.hold.add(f)
+			select {
+			case c.blobs <- f:
+				return nil
+			default:
+			}
 		}
+		return violation("exchange %d before this end has begun exchange %d", f.number, f.number-1)
 	case kindMessage:
 		if *messages++; f.number != *messages {
 			return violation("message %d where message %d was due", f.number, *messages)
@@ -76,11 +83,14 @@ func (c *Conn) take(f frame, messages *uint32) error {
 	return violation("unexpected %v frame", f.kind)
 }
 
+// mostQueued is how many bytes of messages may wait for Recv.
+func (c *Conn) mostQueued() int64 { return int64(maxQueuedBlobs * c.cfg.maxBlob()) }
+
 func (c *Conn) takeMessage(f frame) error {
-	size := int64(len(f.payload))
-	if limit := int64(maxQueuedBlobs * c.cfg.maxBlob()); c.queued.Add(size) > limit {
-		return unreceived{violation("more than %d bytes of messages wait to be received here", limit)}
+	if c.queued.Add(int64(len(f.payload))) > c.mostQueued() {
+		return unreceived{violation("more than %d bytes of messages wait to be received here", c.mostQueued())}
 	}
+	c.hold.add(f)
 	select {
 	case c.messages <- f:
 		return nil

@@ -8,13 +8,17 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/internal/oobtest"
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // ends are the two ends of a connection.
@@ -175,6 +179,31 @@ func TestMessageForNoLane(t *testing.T) {
 		require.NoError(t, peer.Close())
 		require.NoError(t, l.Close())
 	}
+}
+
+// TestSessionsHoldLittle: a peer with which there is a session makes this end hold one message for each lane, whatever it sends.
+func TestSessionsHoldLittle(t *testing.T) {
+	l, err := oob.Listen(t.Context(), "127.0.0.1:0", oob.Config{})
+	require.NoError(t, err)
+	defer l.Close()
+	heap := func() units.Bytes {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return units.Bytes(m.HeapAlloc)
+	}
+	before := heap()
+	const peers = 16
+	var flooded sync.WaitGroup
+	flooded.Go(func() { oobtest.Flood(t, l.Addr().String(), peers) })
+	for range peers {
+		s, err := l.AcceptGuest(t.Context())
+		require.NoError(t, err)
+		newSession(s, [lanes][]byte{}) // whose lanes haven't come to read it
+		defer s.Abort("")
+	}
+	flooded.Wait()
+	require.Eventually(t, func() bool { return heap()-before < peers*oob.DefaultMaxBlob+2*units.MiB }, 5*time.Second, 50*time.Millisecond)
 }
 
 // TestBuffersAreUsedAgain: a connection takes memory for the messages that are under way or held at a time, however many there are in all.

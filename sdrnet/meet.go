@@ -98,9 +98,6 @@ const (
 	lanes
 )
 
-// maxWaiting bounds the messages of the session that wait for a lane: each says one thing, when it closes.
-const maxWaiting = 4
-
 // A session shares one oob connection between the lanes: a message begins with its lane's number.
 type session struct {
 	s    *oob.Conn
@@ -117,17 +114,18 @@ type session struct {
 type laneSession struct {
 	session *session
 	number  byte
-	peer    []byte // the info of the peer's lane
-	in      chan []byte
-	closed  bool // guarded by session.mu
+	peer    []byte      // the info of the peer's lane
+	in      chan []byte // what the peer's lane says when it closes, which it does once
+	closed  bool        // guarded by session.mu
 }
 
 // newSession begins when both have said what they are. From here on the lanes take what comes, so that the peer is no guest any more.
 func newSession(s *oob.Conn, peers [lanes][]byte) *session {
+	s.HoldBack() // run always receives, and nothing is exchanged any more
 	s.Welcome()
 	m := &session{s: s, open: lanes, done: make(chan struct{})}
 	for i := range m.lane {
-		m.lane[i] = laneSession{session: m, number: byte(i), peer: peers[i], in: make(chan []byte, maxWaiting)}
+		m.lane[i] = laneSession{session: m, number: byte(i), peer: peers[i], in: make(chan []byte, 1)}
 	}
 	go m.run()
 	return m
@@ -135,6 +133,7 @@ func newSession(s *oob.Conn, peers [lanes][]byte) *session {
 
 // run hands messages to their lanes until the oob connection ends.
 func (m *session) run() {
+	var heard [lanes]bool
 	for {
 		b, err := m.s.Recv(context.Background())
 		if err == nil && (len(b) == 0 || int(b[0]) >= lanes) {
@@ -146,9 +145,9 @@ func (m *session) run() {
 			close(m.done)
 			return
 		}
-		select {
-		case m.lane[b[0]].in <- b[1:]:
-		default: // more messages than a lane ever sends: the peer is broken, and its lanes will fail
+		if lane := b[0]; !heard[lane] { // what comes later, as it may where the peer aborts, says nothing new
+			heard[lane] = true
+			m.lane[lane].in <- b[1:]
 		}
 	}
 }

@@ -18,15 +18,19 @@ import (
 // Hello is the first frame of a peer of package oob (docs/wire.md): sixteen bytes.
 const Hello = "SDRx\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
 
-// Flood connects so many peers to addr, that say hello and send four messages of the longest kind right behind it, as far as they
+// Flood connects so many peers to addr, that say hello and send four messages and a blob of the longest kind right behind it, as far as they
 // are taken within half a second. The connections stay until the test ends.
 func Flood(t *testing.T, addr string, peers int) {
 	t.Helper()
 	flood := []byte(Hello)
-	for number := range byte(4) {
-		flood = append(flood, 'S', 'D', 'R', 'x', 1, 3, 0, 0, 0, 0, 0, number+1)
+	long := func(kind, number byte) {
+		flood = append(flood, 'S', 'D', 'R', 'x', 1, kind, 0, 0, 0, 0, 0, number)
 		flood = append(binary.BigEndian.AppendUint32(flood, uint32(oob.DefaultMaxBlob)), make([]byte, oob.DefaultMaxBlob)...)
 	}
+	for number := range byte(4) {
+		long(3, number+1)
+	}
+	long(2, 1)
 	var writes sync.WaitGroup
 	for range peers {
 		nc, err := net.Dial("tcp", addr)
