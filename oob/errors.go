@@ -45,8 +45,8 @@ type givenUp struct{ cause error }
 func (g givenUp) Error() string { return "given up (" + g.cause.Error() + ")" }
 func (g givenUp) Unwrap() error { return g.cause }
 
-// errListenerClosed is why a Listener serves its peers no longer. They hear it.
-var errListenerClosed = errors.New("the listener has closed")
+// ErrListenerClosed is why a Listener serves its peers no longer, also one of package sdrnet. They hear its text, in a *PeerError.
+var ErrListenerClosed = errors.New("the listener has closed")
 
 // silent is the error of a wait for the peer that ctx ended.
 func silent(cause error) error {

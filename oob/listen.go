@@ -92,7 +92,7 @@ func (l *Listener) TurnedAway(c *Conn, err error) { l.report.rejected(c.RemoteAd
 // Close stops listening and drops peers that Accept has not returned, which hear why; accepted connections stay
 // open. It is idempotent.
 func (l *Listener) Close() error {
-	l.cancel(errListenerClosed)
+	l.cancel(ErrListenerClosed)
 	err := l.ln.Close()
 	l.wg.Wait()
 	if errors.Is(err, net.ErrClosed) {
@@ -155,18 +155,15 @@ func (l *Listener) serve(ctx context.Context, p *pendingConn) error {
 	limit, cancel := context.WithTimeout(ctx, min(l.cfg.timeout(), handshakeLimit))
 	defer cancel()
 	c, err := handshake(limit, nc, nc.RemoteAddr().String(), l.cfg, linger)
-	if errors.Is(context.Cause(ctx), errEvicted) {
-		err = errEvicted
-	}
 	if err != nil {
-		if c != nil {
-			_ = c.TurnAway(err.Error())
+		if errors.Is(context.Cause(ctx), errEvicted) {
+			err = errEvicted
 		}
 		return err
 	}
 	l.pending.greet(p)
 	gone := c.Closed()
-	for {
+	for ctx.Err() == nil { // select takes either of two cases that are ready
 		select {
 		case l.good <- c:
 			return nil
@@ -177,12 +174,12 @@ func (l *Listener) serve(ctx context.Context, p *pendingConn) error {
 			}
 			gone = nil // what it has left is for Accept's caller, as its Close has promised
 		case <-ctx.Done():
-			if err = context.Cause(ctx); err == errEvicted {
-				_ = c.TurnAway(err.Error())
-			} else {
-				_ = c.CloseWithReason(err.Error())
-			}
-			return err
 		}
 	}
+	if err = context.Cause(ctx); err == errEvicted {
+		_ = c.TurnAway(err.Error())
+	} else {
+		_ = c.CloseWithReason(err.Error())
+	}
+	return err
 }

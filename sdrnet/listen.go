@@ -91,7 +91,7 @@ func (l *Listener) run(ctx context.Context) {
 			switch cause := context.Cause(ctx); cause {
 			case nil:
 				l.err = translate(err, false)
-			case errListenerClosed:
+			case oob.ErrListenerClosed:
 				l.err = net.ErrClosed
 			default:
 				l.err = cause
@@ -136,7 +136,7 @@ func (l *Listener) serve(ctx context.Context, x *guest) {
 	case ctx.Err() == nil:
 		err = errCrowd
 	}
-	if context.Cause(ctx) == errListenerClosed {
+	if context.Cause(ctx) == oob.ErrListenerClosed {
 		return // it is Close that has ended this, which is no fault of the peer
 	}
 	l.oob.TurnedAway(x.s, err)
@@ -243,13 +243,10 @@ func (l *Listener) closeIdle() {
 	}
 }
 
-// errListenerClosed is why a Listener makes no connections any more. The peers that are connecting hear it.
-var errListenerClosed = errors.New("the listener has closed")
-
 // reasonFor is what a peer is told when a connection with it can't be made because of err: the word of a Close that has ended everything.
 func reasonFor(ctx context.Context, err error) string {
-	if context.Cause(ctx) == errListenerClosed {
-		err = errListenerClosed
+	if context.Cause(ctx) == oob.ErrListenerClosed {
+		err = oob.ErrListenerClosed
 	}
 	return err.Error()
 }
@@ -280,13 +277,13 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 // Close stops listening and drops peers that Accept has not returned, which hear that the listener has closed. Accepted connections stay
 // open; the device is closed with the last of them. It is idempotent.
 func (l *Listener) Close() error {
-	l.stop(errListenerClosed)
+	l.stop(oob.ErrListenerClosed)
 	err := l.oob.Close()
 	l.wg.Wait()
 	for {
 		select {
 		case c := <-l.ready:
-			_ = c.CloseWithReason(errListenerClosed.Error())
+			_ = c.CloseWithReason(oob.ErrListenerClosed.Error())
 			continue
 		default:
 		}
