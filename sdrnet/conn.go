@@ -47,7 +47,7 @@ const (
 
 // exchangeHello says what this end is and returns what the peer is, with an MTU that is not beyond ours.
 func exchangeHello(ctx context.Context, s *oob.Conn, cfg *Config, h *host) (hello, error) {
-	ours := hello{kernel: cfg.Device != "", mtu: h.mtu(), buffer: cfg.BufferSize, private: cfg.PrivateData}
+	ours := hello{kernel: cfg.Device != "", admission: true, mtu: h.mtu(), buffer: cfg.BufferSize, private: cfg.PrivateData}
 	b, err := s.Exchange(ctx, ours.encode())
 	if err != nil {
 		return hello{}, err
@@ -66,6 +66,9 @@ func newConn(ctx context.Context, s *oob.Conn, cfg *Config, h *host, theirs hell
 		release: func() error { return nil },
 	}
 	err := c.connect(ctx, s, theirs)
+	if err == nil && !mayHaveLeft {
+		err = c.session.awaitAdmission(ctx)
+	}
 	if err != nil && (!mayHaveLeft || !leftInOrder(err)) {
 		reason := reasonFor(ctx, err)
 		if c.session != nil {
@@ -116,7 +119,7 @@ func (c *Conn) connect(ctx context.Context, s *oob.Conn, theirs hello) error {
 	if infos, err = decodeInfos(b); err != nil {
 		return err
 	}
-	m := newSession(s, infos)
+	m := newSession(s, infos, theirs.admission)
 	c.session = m
 	// The lanes are alike, and so is what they fail for: the first that does speaks for both.
 	ctx, cancel := context.WithCancel(ctx)

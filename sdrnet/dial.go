@@ -39,8 +39,9 @@ func withPort(addr string) string {
 // host is too busy, is dialled again after pauses of up to 2 s, until ctx ends, and without a deadline for 10 s. Where the peer closes the connection before Dial has
 // returned, its error wraps sdr.ErrPeerClosed and syscall.ECONNRESET.
 //
-// The connection stands here a little before it does at the Listener, which on a busy host or a long path may give its place to another peer
-// in between: then calls of the Conn fail with an *oob.PeerError that is Busy, and whoever wants it dials again.
+// Dial returns once the Listener has said that the connection stands there, too, and is for its Accept to return. One of release 0.1 says
+// nothing, and on a busy host or a long path may give its place to another peer after Dial has returned: then calls of the Conn fail with an
+// *oob.PeerError that is Busy, and whoever wants it dials again.
 //
 // Each Dial opens a device of its own, until the Conn is closed: on user-space RoCEv2 a UDP port, 16 sockets to send on,
 // and for each of sdr.DefaultWorkers workers two file descriptors and a goroutine that keeps a thread. The connection

@@ -170,7 +170,7 @@ func TestMessageForNoLane(t *testing.T) {
 		require.NoError(t, err)
 		s, err := l.Accept(t.Context())
 		require.NoError(t, err)
-		m := newSession(s, [lanes][]byte{})
+		m := newSession(s, [lanes][]byte{}, false)
 		require.NoError(t, peer.Send(t.Context(), message))
 		_, err = m.lane[messageLane].Recv(t.Context())
 		require.ErrorIs(t, err, sdr.ErrMismatch)
@@ -199,7 +199,7 @@ func TestSessionsHoldLittle(t *testing.T) {
 	for range peers {
 		s, err := l.AcceptGuest(t.Context())
 		require.NoError(t, err)
-		newSession(s, [lanes][]byte{}) // whose lanes haven't come to read it
+		newSession(s, [lanes][]byte{}, false) // whose lanes haven't come to read it
 		defer s.Abort("")
 	}
 	flooded.Wait()

@@ -123,10 +123,15 @@ func (l *Listener) serve(ctx context.Context, x *guest) {
 		err = context.Cause(ctx)
 		_ = x.s.Abort(err.Error())
 	}
-	switch place := l.guests.ended(x); {
-	case place && err == nil:
-		l.ready <- c // has room: the token says so
-		return
+	place := l.guests.ended(x)
+	if place && err == nil {
+		if err = c.session.admit(ctx); err == nil {
+			l.ready <- c // has room: the token says so
+			return
+		}
+		_ = c.CloseWithReason(reasonFor(ctx, err))
+	}
+	switch {
 	case place:
 		<-l.guests.places
 	case err == nil: // another peer got its place before it was connected

@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/sdr-rdma/go-sdr/oob"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // Two ends meet over an oob connection in two exchanges: a hello each, which says what must be known
 // before queue pairs are made, and the connection infos of both lanes. From then on the oob connection
-// carries the last message of each lane when it closes.
+// carries a Listener's word that it has admitted who dialled, and the last message of each lane when it closes.
 //
 //	hello  "SDRN" | version 1 | flags 1 | MTU 2 | buffer size 4 | private data        network byte order
 //	infos  length 4 | info of lane 0 | info of lane 1
@@ -28,13 +29,18 @@ const (
 	// flagKernel: packets to this end must go to UDP port 4791, because its device knows no other,
 	// and must come from there.
 	flagKernel = 1
+	// flagAdmission: this end says that it has admitted its peer when it listens, and waits for that when it dials. Where the other
+	// end is older, neither happens.
+	flagAdmission = 2
 )
 
 // A hello is what an end says first.
 type hello struct {
 	kernel bool
-	mtu    units.Bytes
-	buffer units.Bytes
+	// admission says that the end's version has flagAdmission, as this one has.
+	admission bool
+	mtu       units.Bytes
+	buffer    units.Bytes
 	// private is Config.PrivateData.
 	private []byte
 }
@@ -44,6 +50,9 @@ func (h hello) encode() []byte {
 	flags := byte(0)
 	if h.kernel {
 		flags |= flagKernel
+	}
+	if h.admission {
+		flags |= flagAdmission
 	}
 	b = append(b, helloVersion, flags)
 	b = binary.BigEndian.AppendUint16(b, uint16(h.mtu))
@@ -62,10 +71,11 @@ func decodeHello(b []byte) (hello, error) {
 			sdr.ErrMismatch, b[4], helloVersion)
 	}
 	h := hello{
-		kernel:  b[5]&flagKernel != 0,
-		mtu:     units.Bytes(binary.BigEndian.Uint16(b[6:])),
-		buffer:  units.Bytes(binary.BigEndian.Uint32(b[8:])),
-		private: b[helloSize:],
+		kernel:    b[5]&flagKernel != 0,
+		admission: b[5]&flagAdmission != 0,
+		mtu:       units.Bytes(binary.BigEndian.Uint16(b[6:])),
+		buffer:    units.Bytes(binary.BigEndian.Uint32(b[8:])),
+		private:   b[helloSize:],
 	}
 	if n := units.Bytes(len(h.private)); n > maxPrivateData {
 		return hello{}, fmt.Errorf("%w: the peer has %d bytes of private data, and %d are allowed", sdr.ErrMismatch, n, maxPrivateData)
@@ -98,10 +108,15 @@ const (
 	lanes
 )
 
+// admissionWord is the message by which a Listener says that it has admitted the peer: its one byte is no lane's number.
+const admissionWord = 0xff
+
 // A session shares one oob connection between the lanes: a message begins with its lane's number.
 type session struct {
 	s    *oob.Conn
 	lane [lanes]laneSession
+	// admitted is closed when the peer says that it has admitted this end; nil where the two don't say so.
+	admitted chan struct{}
 
 	mu     sync.Mutex
 	open   int    // lanes that have not closed; +checklocks:mu
@@ -120,12 +135,16 @@ type laneSession struct {
 }
 
 // newSession begins when both have said what they are. From here on the lanes take what comes, so that the peer is no guest any more.
-func newSession(s *oob.Conn, peers [lanes][]byte) *session {
+// With admission the end that listens says when it has admitted the other.
+func newSession(s *oob.Conn, peers [lanes][]byte, admission bool) *session {
 	s.HoldBack() // run always receives, and nothing is exchanged any more
 	s.Welcome()
 	m := &session{s: s, open: lanes, done: make(chan struct{})}
 	for i := range m.lane {
 		m.lane[i] = laneSession{session: m, number: byte(i), peer: peers[i], in: make(chan []byte, 1)}
+	}
+	if admission {
+		m.admitted = make(chan struct{})
 	}
 	go m.run()
 	return m
@@ -134,8 +153,14 @@ func newSession(s *oob.Conn, peers [lanes][]byte) *session {
 // run hands messages to their lanes until the oob connection ends.
 func (m *session) run() {
 	var heard [lanes]bool
+	admission := m.admitted // nil once it was said
 	for {
 		b, err := m.s.Recv(context.Background())
+		if err == nil && admission != nil && len(b) == 1 && b[0] == admissionWord {
+			close(admission)
+			admission = nil
+			continue
+		}
 		if err == nil && (len(b) == 0 || int(b[0]) >= lanes) {
 			err = fmt.Errorf("%w: a message for no lane", sdr.ErrMismatch)
 			_ = m.s.CloseWithReason(err.Error())
@@ -150,6 +175,57 @@ func (m *session) run() {
 			m.lane[lane].in <- b[1:]
 		}
 	}
+}
+
+// admissionTime bounds what a Listener waits for a peer that doesn't take its word, and noAdmission how long a Dial without a deadline waits for it.
+const (
+	admissionTime = 300 * time.Millisecond
+	noAdmission   = oob.DefaultTimeout
+)
+
+// admit tells the peer that its connection stands, and that no other can get its place any more.
+func (m *session) admit(ctx context.Context) error {
+	if m.admitted == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, admissionTime)
+	defer cancel()
+	return m.s.Send(ctx, []byte{admissionWord})
+}
+
+// awaitAdmission waits for the peer's admit.
+func (m *session) awaitAdmission(ctx context.Context) error {
+	if m.admitted == nil {
+		return nil
+	}
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, noAdmission)
+		defer cancel()
+	}
+	select {
+	case <-m.admitted:
+		return nil
+	case <-m.done:
+	case <-ctx.Done():
+	}
+	select {
+	case <-m.admitted: // the peer may have closed right after it
+		return nil
+	case <-m.done:
+		return m.left()
+	default:
+		return &operr.Error{Op: "await", Object: "the Listener's admission", Err: context.Cause(ctx), Fix: "see whether the peer's program hangs, or its host is busy"}
+	}
+}
+
+// left is what the end of the session means to a Dial that hasn't returned.
+func (m *session) left() error {
+	var told interface{ Rejected() bool }
+	if errors.Is(m.err, oob.ErrPeerClosed) || errors.As(m.err, &told) && told.Rejected() {
+		return fmt.Errorf("%w: %w", sdr.ErrPeerClosed, m.err)
+	}
+	return fmt.Errorf("%w: %w", sdr.ErrPeerDead, m.err)
 }
 
 var errSecondExchange = errors.New("the infos were exchanged already")

@@ -40,7 +40,7 @@ func TestHelloOutOfRange(t *testing.T) {
 
 // FuzzParsers: whatever a peer says while it connects or sends a file, and what is taken is said again in the same bytes.
 func FuzzParsers(f *testing.F) {
-	f.Add(hello{mtu: 4096, buffer: defaultBufferSize, private: []byte("private")}.encode())
+	f.Add(hello{admission: true, mtu: 4096, buffer: defaultBufferSize, private: []byte("private")}.encode())
 	for _, h := range []hello{
 		{mtu: 0, buffer: defaultBufferSize}, {mtu: 128, buffer: defaultBufferSize}, {mtu: 4096, buffer: minBufferSize - 1}, {mtu: 4096, buffer: maxBufferSize + 1},
 		{mtu: 4096, buffer: defaultBufferSize, private: make([]byte, maxPrivateData+1)},
@@ -68,7 +68,7 @@ func FuzzParsers(f *testing.F) {
 		if h, err := decodeHello(b); err == nil {
 			require.True(t, h.mtu >= 256 && h.buffer >= minBufferSize && h.buffer <= maxBufferSize && len(h.private) <= int(maxPrivateData), "%+v", h)
 			want := bytes.Clone(b)
-			want[5] &= flagKernel // other flags are ignored
+			want[5] &= flagKernel | flagAdmission // other flags are ignored
 			require.Equal(t, want, h.encode())
 		}
 		if infos, err := decodeInfos(b); err == nil {
