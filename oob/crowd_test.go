@@ -106,6 +106,38 @@ func fillPlaces(t *testing.T, l *Listener, cfg Config) (waiting []*Conn) {
 	return waiting
 }
 
+// TestAcceptedStays: nobody has to make room who was accepted, also while peers come that others have to make room for.
+func TestAcceptedStays(t *testing.T) {
+	for range 8 { // the moment is short
+		l, _ := listen(t, Config{})
+		crowd(t, l, maxPending, true, "127.0.0.1")
+		require.Eventually(t, func() bool {
+			l.pending.mu.Lock()
+			defer l.pending.mu.Unlock()
+			return len(l.pending.all) == maxPending && l.pending.silent(l.pending.all[0].source) == nil
+		}, waitLimit, time.Millisecond)
+		accepted := make(chan *Conn, maxPending/2)
+		var accepts sync.WaitGroup
+		accepts.Go(func() {
+			for range cap(accepted) {
+				if c, err := l.Accept(testContext(t)); err == nil {
+					accepted <- c
+				}
+			}
+		})
+		crowd(t, l, 60, true, "127.0.0.2")
+		accepts.Wait()
+		time.Sleep(5 * time.Millisecond)
+		require.Len(t, accepted, cap(accepted))
+		for range cap(accepted) {
+			c := <-accepted
+			require.NoError(t, c.Err())
+			require.NoError(t, c.Abort(""))
+		}
+		require.NoError(t, l.Close())
+	}
+}
+
 // TestTurnedAwayPeerIsTold: who finds all places taken by connections of its host that wait for Accept learns that, and isn't told of
 // a peer that has crashed.
 func TestTurnedAwayPeerIsTold(t *testing.T) {

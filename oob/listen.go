@@ -18,7 +18,7 @@ const maxAcceptBackoff = time.Second
 type Listener struct {
 	ln   net.Listener
 	cfg  Config
-	good chan *Conn // unbuffered: a connection belongs to its goroutine until Accept takes it
+	good chan *pendingConn // unbuffered: a connection belongs to its goroutine until Accept takes it
 
 	report  reporter
 	pending pendingConns
@@ -43,7 +43,7 @@ func Listen(ctx context.Context, addr string, cfg Config) (*Listener, error) {
 
 // newListener serves who connects to ln.
 func newListener(ln net.Listener, cfg Config) *Listener {
-	l := &Listener{ln: ln, cfg: cfg, good: make(chan *Conn), report: reporter{cfg: cfg}, pending: pendingConns{tell: cfg.TLS == nil}}
+	l := &Listener{ln: ln, cfg: cfg, good: make(chan *pendingConn), report: reporter{cfg: cfg}, pending: pendingConns{tell: cfg.TLS == nil}}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
 	l.wg.Go(l.acceptLoop)
 	return l
@@ -75,13 +75,19 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 // with the kernel, where it keeps the peer from sending more, and comes after Welcome; meanwhile an Exchange whose blob is behind it waits in
 // vain, and that the peer leaves or dies isn't noticed.
 func (l *Listener) AcceptGuest(ctx context.Context) (*Conn, error) {
-	select {
-	case c := <-l.good:
-		return c, nil
-	case <-ctx.Done():
-		return nil, &Error{Op: "accept on", Object: l.Addr().String(), Err: ctx.Err()}
-	case <-l.ctx.Done():
-		return nil, &Error{Op: "accept on", Object: l.Addr().String(), Err: ErrClosed}
+	for {
+		select {
+		case p := <-l.good:
+			if l.pending.remove(p) {
+				return p.conn, nil
+			}
+			_ = p.conn.TurnAway(errEvicted.Error()) // as a peer that came meanwhile had it make room
+			l.report.rejected(p.nc.RemoteAddr(), errEvicted)
+		case <-ctx.Done():
+			return nil, &Error{Op: "accept on", Object: l.Addr().String(), Err: ctx.Err()}
+		case <-l.ctx.Done():
+			return nil, &Error{Op: "accept on", Object: l.Addr().String(), Err: ErrClosed}
+		}
 	}
 }
 
@@ -139,8 +145,12 @@ func (l *Listener) admit(nc net.Conn) {
 	}
 	l.wg.Go(func() {
 		defer p.cancel(nil)
-		defer l.pending.remove(p)
-		if err := l.serve(ctx, p); err != nil && l.ctx.Err() == nil {
+		err := l.serve(ctx, p)
+		if err == nil {
+			return // Accept takes it out, when nobody can have it make room any more
+		}
+		l.pending.remove(p)
+		if l.ctx.Err() == nil {
 			l.report.rejected(nc.RemoteAddr(), err)
 		}
 	})
@@ -161,11 +171,12 @@ func (l *Listener) serve(ctx context.Context, p *pendingConn) error {
 		}
 		return err
 	}
+	p.conn = c
 	l.pending.greet(p)
 	gone := c.Closed()
 	for ctx.Err() == nil { // select takes either of two cases that are ready
 		select {
-		case l.good <- c:
+		case l.good <- p:
 			return nil
 		case <-gone:
 			if len(c.messages) == 0 {

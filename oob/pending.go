@@ -28,7 +28,8 @@ var errEvicted = errors.New("too many connections shake hands or wait to be acce
 type pendingConn struct {
 	nc      net.Conn // under TLS
 	source  netip.Prefix
-	greeted bool // the handshake is done
+	greeted bool  // the handshake is done
+	conn    *Conn // since then; of the goroutine that serves it
 	cancel  context.CancelCauseFunc
 }
 
@@ -113,9 +114,11 @@ func (s *pendingConns) oldest(match func(*pendingConn) bool) *pendingConn {
 	return nil
 }
 
-// drop takes p out, if it is there; mu is held.
-func (s *pendingConns) drop(p *pendingConn) {
+// drop takes p out, and reports whether it was there; mu is held.
+func (s *pendingConns) drop(p *pendingConn) bool {
+	before := len(s.all)
 	s.all = slices.DeleteFunc(s.all, func(x *pendingConn) bool { return x == p })
+	return len(s.all) < before
 }
 
 // greet notes that p has shaken hands.
@@ -125,9 +128,9 @@ func (s *pendingConns) greet(p *pendingConn) {
 	p.greeted = true
 }
 
-// remove forgets p, which may have been evicted.
-func (s *pendingConns) remove(p *pendingConn) {
+// remove forgets p, and reports whether it hadn't been evicted.
+func (s *pendingConns) remove(p *pendingConn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.drop(p)
+	return s.drop(p)
 }
