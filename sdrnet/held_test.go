@@ -196,8 +196,10 @@ func TestSessionsHoldLittle(t *testing.T) {
 	const peers = 16
 	var flooded sync.WaitGroup
 	flooded.Go(func() { oobtest.Flood(t, l.Addr().String(), peers) })
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
 	for range peers {
-		s, err := l.AcceptGuest(t.Context())
+		s, err := l.AcceptGuest(ctx)
 		require.NoError(t, err)
 		newSession(s, [lanes][]byte{}, false) // whose lanes haven't come to read it
 		defer s.Abort("")

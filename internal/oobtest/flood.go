@@ -22,7 +22,7 @@ const Hello = "SDRx\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
 // are taken within half a second. The connections stay until the test ends.
 func Flood(t *testing.T, addr string, peers int) {
 	t.Helper()
-	flood := []byte(Hello)
+	var flood []byte
 	long := func(kind, number byte) {
 		flood = append(flood, 'S', 'D', 'R', 'x', 1, kind, 0, 0, 0, 0, 0, number)
 		flood = append(binary.BigEndian.AppendUint32(flood, uint32(oob.DefaultMaxBlob)), make([]byte, oob.DefaultMaxBlob)...)
@@ -36,6 +36,8 @@ func Flood(t *testing.T, addr string, peers int) {
 		nc, err := net.Dial("tcp", addr)
 		require.NoError(t, err)
 		t.Cleanup(func() { nc.Close() })
+		_, err = nc.Write([]byte(Hello)) // there is room for it, so that on a busy host, too, who listens hears of all
+		require.NoError(t, err)
 		require.NoError(t, nc.SetDeadline(time.Now().Add(500*time.Millisecond)))
 		writes.Go(func() { _, _ = nc.Write(flood) })
 	}
