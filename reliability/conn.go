@@ -31,6 +31,9 @@ type Conn struct {
 	// watch follows the session, nil without one; left: Close was called, after which there is none.
 	watch *watcher
 	left  bool
+	// claimed: somebody has connected the Conn, or is about to; exchange ends an exchange of theirs over a session, nil without one.
+	claimed  bool
+	exchange context.CancelCauseFunc
 }
 
 // NewConn makes a QP and a Conn on it.

@@ -5,6 +5,7 @@ package reliability
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -75,8 +76,22 @@ type schemeName string
 func (n schemeName) String() string { return strconv.Quote(string(n)) }
 
 // Connect connects to the peer that info came from, and returns when full-size
-// packets have passed in both directions. Both sides must call it.
+// packets have passed in both directions. Both sides must call it. It fails with sdr.ErrMismatch where the two are configured differently, and
+// with sdr.ErrBusy, which leaves the connection alone, where it, StartConnect or ConnectOver was called before. Ending ctx closes nothing: Close
+// the Conn then.
 func (c *Conn) Connect(ctx context.Context, info []byte) error {
+	if err := c.claim(nil); err != nil {
+		return err
+	}
+	err := c.connect(ctx, info)
+	if err != nil && !errors.Is(err, context.Cause(ctx)) {
+		c.unclaim() // it may have been refused before it began
+	}
+	return err
+}
+
+// connect is Connect for who has claimed the Conn.
+func (c *Conn) connect(ctx context.Context, info []byte) error {
 	q, err := c.parse(info)
 	if err != nil {
 		return &sdr.OpError{Op: "connect", Object: "connection", Err: err}
@@ -84,13 +99,22 @@ func (c *Conn) Connect(ctx context.Context, info []byte) error {
 	return c.qp.Connect(ctx, q)
 }
 
-// StartConnect begins to connect and returns; Connected reports when it is done.
+// StartConnect begins to connect and returns; Connected reports when it is done. It fails as Connect does.
 func (c *Conn) StartConnect(info []byte) error {
+	err := c.claim(nil)
+	if err != nil {
+		return err
+	}
 	q, err := c.parse(info)
 	if err != nil {
-		return &sdr.OpError{Op: "connect", Object: "connection", Err: err}
+		err = &sdr.OpError{Op: "connect", Object: "connection", Err: err}
+	} else {
+		err = c.qp.StartConnect(q)
 	}
-	return c.qp.StartConnect(q)
+	if err != nil {
+		c.unclaim()
+	}
+	return err
 }
 
 // Connected reports whether the connection is ready.
@@ -110,9 +134,12 @@ const farewellTime = 300 * time.Millisecond
 // takes about a second at most, as QP.Close does, which says so when a fence isn't down by then.
 func (c *Conn) Close() error {
 	c.mu.Lock()
-	w := c.watch
+	w, exchange := c.watch, c.exchange
 	c.watch, c.left = nil, true
 	c.mu.Unlock()
+	if exchange != nil {
+		exchange(errLeft)
+	}
 	if w != nil {
 		if err := w.farewell(); err != nil {
 			c.log.Debug("farewell", "err", err)

@@ -36,12 +36,25 @@ const minDeadHostLimit = 10 * units.Second
 // exchange has succeeded s belongs to the Conn, whether it connects or not: when
 // the peer's side of s dies, the Conn fails with sdr.ErrPeerDead, when the peer
 // closes its Conn, or s with a reason, with sdr.ErrPeerClosed, and Close closes it. An outage of the
-// network ends neither sooner than QPConfig.Silence. A Conn that has been closed meanwhile, or has a session already, closes s
-// and returns sdr.ErrClosed or sdr.ErrBusy.
+// network ends neither sooner than QPConfig.Silence.
+//
+// A Conn that is connected, or is being connected by another call, refuses with sdr.ErrBusy, and one that has ended with why, before it has said
+// anything over s, which stays the caller's, as it does when the exchange fails: ConnectOver may be called again then. Close ends the
+// exchange, and ConnectOver returns sdr.ErrClosed.
 func (c *Conn) ConnectOver(ctx context.Context, s Session) error {
+	fail := func(err error) error { return &sdr.OpError{Op: "connect", Object: "connection", Err: err} }
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if err := c.claim(cancel); err != nil {
+		return err
+	}
 	info, err := s.Exchange(ctx, c.Info())
 	if err != nil {
-		return &sdr.OpError{Op: "connect", Object: "connection", Err: err}
+		c.unclaim()
+		if errors.Is(context.Cause(ctx), errLeft) {
+			err = errLeft // what the session says of that is that its context has ended
+		}
+		return fail(err)
 	}
 	if p, ok := s.(limitedSession); ok {
 		if err := p.SetDeadHostLimit(max(c.qcfg.Silence, minDeadHostLimit)); err != nil {
@@ -54,21 +67,49 @@ func (c *Conn) ConnectOver(ctx context.Context, s Session) error {
 	if err := c.follow(w); err != nil {
 		stop()
 		_ = s.Close() // Close won't
-		return &sdr.OpError{Op: "connect", Object: "connection", Err: err}
+		return fail(err)
 	}
 	go w.run(watch)
-	return c.Connect(ctx, info)
+	return c.connect(ctx, info)
+}
+
+// errLeft: Close was called.
+var errLeft = fmt.Errorf("%w", sdr.ErrClosed)
+
+// claim makes the caller the one who connects the Conn. Close calls cancel, nil for nothing, while the caller speaks with the peer over a session.
+func (c *Conn) claim(cancel context.CancelCauseFunc) error {
+	ended := c.qp.Err()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := &sdr.OpError{Op: "connect", Object: "connection"}
+	switch {
+	case c.left:
+		e.Err = sdr.ErrClosed
+	case ended != nil:
+		e.Err = ended
+	case c.claimed:
+		e.Err, e.Detail, e.Fix = sdr.ErrBusy, "it is connected, or is being connected", "make a connection of its own for each call"
+	default:
+		c.claimed, c.exchange = true, cancel
+		return nil
+	}
+	return e
+}
+
+// unclaim lets somebody else connect the Conn: the caller's attempt has failed before it began.
+func (c *Conn) unclaim() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.claimed, c.exchange = false, nil
 }
 
 // follow makes w what Close says farewell with.
 func (c *Conn) follow(w *watcher) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case c.left:
-		return sdr.ErrClosed
-	case c.watch != nil:
-		return fmt.Errorf("%w: it has a session already", sdr.ErrBusy)
+	c.exchange = nil
+	if c.left {
+		return errLeft
 	}
 	c.watch = w
 	return nil

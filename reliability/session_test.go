@@ -116,23 +116,108 @@ func (s *exchanged) Recv(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// TestSessionsOfNoUse: a session that comes when the Conn has been closed, or has one already, is closed, since nobody else would.
+// TestSessionsOfNoUse: a Conn that is connected, or has been closed, says nothing over a session that is for nothing, and leaves it to the caller;
+// one that comes when the Conn has been closed meanwhile is closed, since nobody else would.
 func TestSessionsOfNoUse(t *testing.T) {
 	p := newPair(t, setup{net: lossy(0), qp: smallQP, scheme: newSR(t, sr.RTO)})
-	first, second, late := &exchanged{}, &exchanged{}, &exchanged{}
-	for _, s := range []*exchanged{first, second, late} {
-		s.exchange, s.closed = p.conn[1].Info, make(chan struct{})
-	}
+	unused := &exchanged{exchange: func() []byte { t.Error("an exchange"); return nil }, closed: make(chan struct{})}
+	require.ErrorIs(t, p.conn[0].ConnectOver(t.Context(), unused), sdr.ErrBusy)
+	require.ErrorIs(t, p.conn[0].Connect(t.Context(), p.conn[1].Info()), sdr.ErrBusy)
+	require.ErrorIs(t, p.conn[0].StartConnect(p.conn[1].Info()), sdr.ErrBusy)
+	p.one(5000, 5000)
+
+	late := &exchanged{closed: make(chan struct{})}
+	fresh, err := reliability.NewConn(p.ctx[0], smallQP, reliability.Config{Scheme: newSR(t, sr.RTO)()})
+	require.NoError(t, err)
 	late.exchange = func() []byte {
-		require.NoError(t, p.conn[0].Close())
+		require.NoError(t, fresh.Close())
 		return p.conn[1].Info()
 	}
-	require.Error(t, p.conn[0].ConnectOver(t.Context(), first), "it is connected")
-	require.ErrorIs(t, p.conn[0].ConnectOver(t.Context(), second), sdr.ErrBusy)
-	<-second.closed
-	require.ErrorIs(t, p.conn[0].ConnectOver(t.Context(), late), sdr.ErrClosed)
-	<-first.closed
+	require.ErrorIs(t, fresh.ConnectOver(t.Context(), late), sdr.ErrClosed)
 	<-late.closed
+	require.ErrorIs(t, fresh.ConnectOver(t.Context(), unused), sdr.ErrClosed)
+	require.False(t, isClosed(unused.closed))
+}
+
+func isClosed(ch chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestConnectedTwice: another ConnectOver, with the session that the Conn has or beside the first, is refused and harms nothing.
+func TestConnectedTwice(t *testing.T) {
+	conn, tcp := introduced(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for range 2 {
+		require.ErrorIs(t, conn[0].ConnectOver(ctx, tcp), sdr.ErrBusy)
+	}
+	var mr [2]*sdr.MR
+	for i := range mr {
+		var err error
+		mr[i], err = conn[i].QP().Endpoint().RegisterMemory(make([]byte, units.KiB), sdr.AccessRemoteWrite)
+		require.NoError(t, err)
+		defer mr[i].Close()
+	}
+	r, err := conn[1].StartRecv(mr[1], 0, units.KiB)
+	require.NoError(t, err)
+	require.NoError(t, conn[0].Send(ctx, mr[0], 0, units.KiB, reliability.SendOptions{}))
+	require.NoError(t, r.Wait(ctx))
+}
+
+// A silentSession is one over which the peer says nothing.
+type silentSession struct {
+	exchanged
+	asked chan struct{}
+}
+
+func (s *silentSession) Exchange(ctx context.Context, _ []byte) ([]byte, error) {
+	s.asked <- struct{}{}
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestOneExchange: while one call connects, others are refused; its session stays the caller's when the exchange fails, after which there may be
+// another, and Close ends it.
+func TestOneExchange(t *testing.T) {
+	p := newPair(t, setup{net: lossy(0), qp: smallQP, scheme: newSR(t, sr.RTO)})
+	c, err := reliability.NewConn(p.ctx[0], smallQP, reliability.Config{Scheme: newSR(t, sr.RTO)()})
+	require.NoError(t, err)
+	s := &silentSession{exchanged{closed: make(chan struct{})}, make(chan struct{})}
+	for _, end := range []func(context.CancelFunc) error{
+		func(cancel context.CancelFunc) error { cancel(); return context.Canceled },
+		func(context.CancelFunc) error { assert.NoError(t, c.Close()); return sdr.ErrClosed },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		over := make(chan error, 1)
+		go func() { over <- c.ConnectOver(ctx, s) }()
+		<-s.asked
+		require.ErrorIs(t, c.ConnectOver(ctx, s), sdr.ErrBusy)
+		require.ErrorIs(t, c.Connect(ctx, p.conn[1].Info()), sdr.ErrBusy)
+		require.ErrorIs(t, c.StartConnect(p.conn[1].Info()), sdr.ErrBusy)
+		want := end(cancel)
+		require.ErrorIs(t, <-over, want)
+	}
+	require.False(t, isClosed(s.closed))
+}
+
+// TestConnectAfterRefusal: what was refused before it began may be tried again.
+func TestConnectAfterRefusal(t *testing.T) {
+	p := newPair(t, setup{net: lossy(0), qp: smallQP, scheme: newSR(t, sr.RTO)})
+	c, err := reliability.NewConn(p.ctx[0], smallQP, reliability.Config{Scheme: newSR(t, sr.RTO)()})
+	require.NoError(t, err)
+	for range 2 {
+		require.ErrorIs(t, c.Connect(t.Context(), []byte("no info")), sdr.ErrMismatch)
+		require.ErrorIs(t, c.StartConnect([]byte("no info")), sdr.ErrMismatch)
+	}
+	require.NoError(t, c.StartConnect(p.conn[1].Info()))
+	require.ErrorIs(t, c.StartConnect(p.conn[1].Info()), sdr.ErrBusy)
+	require.NoError(t, c.Close())
 }
 
 // A slowClock is a device whose clock can be made to stand while somebody reads it.
