@@ -211,7 +211,7 @@ func (c *Conn) addSend(mr *sdr.MR, off, n units.Bytes, o SendOptions, ofStream b
 	if err := c.hold(&c.out.direction, ofStream, mr, 0, off, n); err != nil {
 		return nil, &sdr.OpError{Op: "send", Object: "connection", Err: err}
 	}
-	t := c.newTransfer(n)
+	t := c.newTransfer(c.out.nextID, true, n)
 	t.imm, t.hasImm = o.Imm, o.HasImm
 	c.out.start(t, mr, off, n)
 	return t, nil
@@ -256,7 +256,7 @@ func (c *Conn) addRecv(mr *sdr.MR, off, length units.Bytes, ofStream bool) (*Tra
 	if err := c.hold(&c.in.direction, ofStream, mr, sdr.AccessRemoteWrite, off, length); err != nil {
 		return nil, &sdr.OpError{Op: "receive", Object: "connection", Err: err}
 	}
-	t := c.newTransfer(0) // START says how long it is
+	t := c.newTransfer(c.in.nextID, false, 0) // START says how long it is
 	c.in.start(t, mr, off, length)
 	return t, nil
 }

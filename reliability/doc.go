@@ -31,8 +31,8 @@
 // a later transfer says nothing of an earlier one, as that of a write on a reliable queue pair does: wait for each that
 // counts, or send what says that the data is there when Wait has returned for the data. One that fails, or is cancelled, takes no other along.
 //
-// Transfers may be started before the Conn is connected, and keep their place. What Cancel, or the end of a context, gives up then, so that Send
-// or Recv waits on, ends once the ends have connected and the peer can be told, or with Connect's failure or Close.
+// Transfers may be started before the Conn is connected, and keep their place. What Cancel, or the end of a context, gives up then ends at once,
+// as does a receive while those before it take all slots. Its place is kept, too: the peer's half, when its turn has come, fails.
 //
 // A send whose receive isn't posted waits for it, and nothing is lost. Ends that both send first and receive then
 // wait for each other if they use Send and Recv, until Config.NoProgress ends both sends; StartRecv before Send avoids that, and spares a round trip.

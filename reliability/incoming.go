@@ -30,6 +30,10 @@ type incoming struct {
 	// gainedAt is when any transfer gained: one that waits for its turn behind others
 	// has not stopped.
 	gainedAt units.Instant
+	// nothing is memory for what is posted in place of receives that were withdrawn, made when the first one is posted, and withdrawn how many of
+	// those have not ended.
+	nothing   *sdr.MR
+	withdrawn int
 }
 
 func (in *incoming) init(l *link) {
@@ -88,6 +92,35 @@ func (in *incoming) find(id uint64) *recvTransfer {
 		return nil
 	}
 	return in.transfers[i]
+}
+
+// withdraw ends the Recv of t if none of its messages was posted. Its place stays, without memory: when its turn has come an empty message is
+// posted there and given up, which tells the sender.
+func (in *incoming) withdraw(t *Transfer) {
+	r := in.find(t.id)
+	if r == nil || r.state != waiting || r.dataPosted > 0 {
+		return
+	}
+	r.mr.Release()
+	r.mr, r.t = nil, &Transfer{conn: t.conn, done: make(chan struct{}), cancel: t.cancel}
+	r.parityWanted = len(r.parity)
+	in.book(r)
+	in.withdrawn++
+	t.finish(0, failure("receive", r.id, t.cancel))
+}
+
+// memoryOf is where n bytes at off of the buffer of t are.
+func (in *incoming) memoryOf(t *recvTransfer, off, n units.Bytes) (*sdr.MR, units.Bytes, units.Bytes, error) {
+	if t.mr != nil {
+		return t.mr, t.off + off, n, nil
+	}
+	if in.nothing == nil {
+		var err error
+		if in.nothing, err = in.qp.Endpoint().RegisterMemory(make([]byte, 1), sdr.AccessRemoteWrite); err != nil {
+			return nil, 0, 0, err
+		}
+	}
+	return in.nothing, 0, 0, nil
 }
 
 // onStart handles START, the announcement of a transfer.
@@ -215,6 +248,12 @@ func (in *incoming) failed(err error) {
 	}
 	in.transfers = nil
 	in.parity.close()
+	if in.nothing != nil {
+		if err := in.nothing.Close(); err != nil {
+			in.log.Warn("memory of receives that were withdrawn", "err", err)
+		}
+		in.nothing = nil
+	}
 }
 
 // stats adds the counters of the unfinished transfers.

@@ -119,6 +119,20 @@ func (o *outgoing) serveStarted() {
 	o.started = o.started[:0]
 }
 
+// withdraw ends the Send of t if Progress has not met it and the receiver has posted nothing for it. Whatever it posts later is answered with ABORT.
+func (o *outgoing) withdraw(t *Transfer) {
+	s := o.find(t.id)
+	i := slices.Index(o.started, s)
+	if s == nil || i < 0 || len(o.granted[t.id]) > 0 {
+		return
+	}
+	o.started = slices.Delete(o.started, i, i+1)
+	i = slices.Index(o.transfers, s)
+	o.transfers = slices.Delete(o.transfers, i, i+1)
+	s.finish(failure("send", s.id, t.cancel))
+	o.recycle(s)
+}
+
 func (o *outgoing) find(id uint64) *sendTransfer {
 	i, ok := slices.BinarySearchFunc(o.transfers, id, func(t *sendTransfer, id uint64) int { return int(int64(t.id - id)) })
 	if !ok {

@@ -123,7 +123,12 @@ func (t *recvTransfer) postData(before int) bool {
 			return false
 		}
 		begin, n := t.in.message(i, t.length)
-		m, err := t.post(t.mr, t.off+begin, n, sdr.RoleData, i)
+		mr, off, n, err := t.in.memoryOf(t, begin, n)
+		if err != nil {
+			t.in.refused(t, err)
+			return false
+		}
+		m, err := t.post(mr, off, n, sdr.RoleData, i)
 		if err != nil {
 			t.in.postFailed(t, err)
 			return false
@@ -487,6 +492,10 @@ func (t *recvTransfer) release() {
 
 func (t *recvTransfer) finish(err error) {
 	t.enter(over)
-	t.mr.Release() // before the user can learn of the end, and close it
+	if t.mr != nil {
+		t.mr.Release() // before the user can learn of the end, and close it
+	} else {
+		t.in.withdrawn--
+	}
 	t.t.finish(t.info.Length, err)
 }

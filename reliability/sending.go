@@ -164,6 +164,10 @@ func (t *sendTransfer) open(g grant) bool {
 		return false // for a longer buffer than the transfer needs
 	}
 	begin, n := t.o.message(i, t.info.Length)
+	if n > g.length { // what is posted in place of a receive that was given up before its turn; COMPLETED follows
+		t.fail(errEarly)
+		return false
+	}
 	m, err := t.openGranted(g, t.mr, t.off+begin, n)
 	if err != nil {
 		t.fail(fmt.Errorf("message %d of the receiver: %w", i, err))

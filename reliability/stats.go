@@ -58,7 +58,7 @@ func (c *Conn) Stats() Stats {
 	c.mu.Lock()
 	s := Stats{
 		Units: c.finished, UnitBytes: c.cfg.Unit, Rate: c.out.pace.rate(), Window: c.out.pace.units(),
-		Arrived: c.out.arrived, Violations: c.violations, Sends: len(c.out.transfers), Recvs: len(c.in.transfers),
+		Arrived: c.out.arrived, Violations: c.violations, Sends: len(c.out.transfers), Recvs: len(c.in.transfers) - c.in.withdrawn,
 	}
 	c.out.stats(&s.Units)
 	c.in.stats(&s.Units)

@@ -14,6 +14,8 @@ import (
 // A Transfer is a Send or Recv that was started.
 type Transfer struct {
 	conn  *Conn
+	id    uint64
+	sends bool
 	done  chan struct{}
 	begun units.Instant
 	// collected is one of the collecting states.
@@ -49,8 +51,8 @@ func (t *Transfer) collect() {
 	}
 }
 
-func (c *Conn) newTransfer(length units.Bytes) *Transfer {
-	return &Transfer{conn: c, done: make(chan struct{}), length: length, begun: c.qp.Endpoint().Now()}
+func (c *Conn) newTransfer(id uint64, sends bool, length units.Bytes) *Transfer {
+	return &Transfer{conn: c, id: id, sends: sends, done: make(chan struct{}), length: length, begun: c.qp.Endpoint().Now()}
 }
 
 // finish ends the transfer.
@@ -123,10 +125,22 @@ func (t *Transfer) Cancel(cause error) {
 	c.mu.Lock()
 	if t.cancel == nil {
 		t.cancel = cause
+		c.withdraw(t)
 	}
 	c.mu.Unlock()
 	t.collect() // if it had ended before
 	c.qp.Kick()
+}
+
+// withdraw ends a transfer that was given up while nothing touched its memory yet: before the Conn is connected, or of a receive while those before it
+// take all slots. It keeps its number, whose other half fails in its turn. mu is held.
+func (c *Conn) withdraw(t *Transfer) {
+	c.now = c.qp.Endpoint().Now()
+	if t.sends {
+		c.out.withdraw(t)
+	} else {
+		c.in.withdraw(t)
+	}
 }
 
 // mayBlock refuses a call that blocks where the caller has to run everything.
