@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -30,5 +33,33 @@ func BenchmarkInFlight(b *testing.B) {
 				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(s.finished), "µs/transfer")
 			})
 		}
+	}
+}
+
+// BenchmarkPending moves transfers of one packet, one after the other, while so many receives are posted ahead.
+func BenchmarkPending(b *testing.B) {
+	for _, pending := range []int{1, 1000, 20_000} {
+		b.Run(fmt.Sprint(pending), func(b *testing.B) {
+			p := newPair(b, setup{
+				net:    sim.Config{Rate: 10 * units.Gbit, Seed: 1, Link: sim.Link{Delay: 50 * units.Microsecond}},
+				qp:     sdr.QPConfig{MTU: 4096, MaxMessage: units.MiB},
+				scheme: allSchemes(b)["sr-nack"],
+			})
+			src, dst := p.mr(0, 4096, 1), p.mr(1, 4096, 0)
+			receive := func() {
+				_, err := p.conn[1].StartRecv(dst, 0, 4096)
+				require.NoError(b, err)
+			}
+			for range pending {
+				receive()
+			}
+			p.run(100 * ms)
+			for b.Loop() {
+				s, err := p.conn[0].StartSend(src, 0, 4096, reliability.SendOptions{})
+				require.NoError(b, err)
+				p.until(units.Second, func() bool { return finished(s) })
+				receive()
+			}
+		})
 	}
 }

@@ -43,6 +43,13 @@ func (c *Conn) Idle() bool {
 	return len(c.out.transfers)+len(c.in.transfers) == 0
 }
 
+// Polled is how many receives the next Progress polls, unless it looks at all.
+func (c *Conn) Polled() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.in.polled
+}
+
 // Coding is how many coding jobs of transfers that have not ended are under way.
 func (c *Conn) Coding() (n int) {
 	c.mu.Lock()

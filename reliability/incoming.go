@@ -21,8 +21,12 @@ type incoming struct {
 	// out is what a core is polled with.
 	out scheme.Output
 
-	// transfers are in the order of their IDs.
+	// transfers are in the order of their IDs. The first polled of them are polled in each Progress: all that follow wait for START, and nothing is to
+	// be done for them but to look, at lookAt, whether packets have come without; looks: that is now.
 	transfers []*recvTransfer
+	polled    int
+	lookAt    units.Instant
+	looks     bool
 	// spare are transfers that have ended, for their memory.
 	spare spare.List[recvTransfer]
 	// messages are those whose fence is not down yet, by sequence.
@@ -42,6 +46,7 @@ func (in *incoming) init(l *link) {
 	in.out.Frame = make([]byte, 0, 4096)
 	in.out.Jobs = make([]scheme.Job, 0, 16)
 	in.messages = map[uint64]*recvMessage{}
+	in.lookAt = units.Never
 }
 
 // start begins a transfer.
@@ -59,7 +64,18 @@ func (in *incoming) start(t *Transfer, mr *sdr.MR, off, length units.Bytes) {
 	}
 	in.nextID++
 	in.transfers = append(in.transfers, r)
+	in.lookAt = min(in.lookAt, t.begun.Add(in.lookEvery()))
 	in.book(r)
+}
+
+// lookEvery is how often receives that wait for START are looked at.
+func (in *incoming) lookEvery() units.Duration { return in.cfg.NoProgress / 4 }
+
+// reach has t polled, for which there is, or soon will be, more to do than to look whether packets have come.
+func (in *incoming) reach(t *recvTransfer) {
+	if i, ok := slices.BinarySearchFunc(in.transfers, t.id, byID); ok {
+		in.polled = max(in.polled, i+1)
+	}
 }
 
 // take is memory for a transfer, with what all of them need.
@@ -98,7 +114,11 @@ func (in *incoming) find(id uint64) *recvTransfer {
 // posted there and given up, which tells the sender.
 func (in *incoming) withdraw(t *Transfer) {
 	r := in.find(t.id)
-	if r == nil || r.state != waiting || r.dataPosted > 0 {
+	switch {
+	case r == nil:
+		return
+	case r.state != waiting || r.dataPosted > 0:
+		in.reach(r) // it is for Progress
 		return
 	}
 	r.mr.Release()
@@ -206,20 +226,47 @@ func (in *incoming) freeParity(m *recvMessage) {
 // progress polls the cores in the order of their transfers, and posts messages.
 func (in *incoming) progress() units.Instant {
 	next := units.Never
+	if in.looks = in.now >= in.lookAt; in.looks {
+		in.polled = len(in.transfers)
+	}
 	anyOver := false
-	for _, t := range in.transfers {
+	for _, t := range in.transfers[:in.polled] {
 		next = min(next, t.progress())
 		anyOver = anyOver || t.state == over
 	}
 	if anyOver {
-		in.transfers = slices.DeleteFunc(in.transfers, func(t *recvTransfer) bool { return t.state == over })
+		in.forget()
 	}
+	for in.polled > 0 && in.transfers[in.polled-1].state == waiting {
+		in.polled--
+	}
+	if in.looks {
+		in.lookAt = units.Never
+		if len(in.transfers) > 0 {
+			in.lookAt = in.now.Add(in.lookEvery())
+		}
+	}
+	next = min(next, in.lookAt)
 	in.postMore()
 	if in.tell {
 		in.tell = false
 		in.port.Abort(in.stopID|fromReceiver, abortFollowing)
 	}
 	return next
+}
+
+// forget takes those that are over out of the transfers that are polled, by moving these or those that follow, whichever are fewer.
+func (in *incoming) forget() {
+	n := in.polled
+	left := slices.DeleteFunc(in.transfers[:n], func(t *recvTransfer) bool { return t.state == over })
+	in.polled = len(left)
+	if gone := n - in.polled; len(in.transfers)-n > in.polled {
+		copy(in.transfers[gone:n], left)
+		clear(in.transfers[:gone])
+		in.transfers = in.transfers[gone:]
+	} else {
+		in.transfers = slices.Delete(in.transfers, in.polled, n)
+	}
 }
 
 // postMore posts messages, for earlier transfers first, while slots are free.
@@ -246,7 +293,7 @@ func (in *incoming) failed(err error) {
 			t.finish(err)
 		}
 	}
-	in.transfers = nil
+	in.transfers, in.polled, in.lookAt = nil, 0, units.Never
 	in.parity.close()
 	if in.nothing != nil {
 		if err := in.nothing.Close(); err != nil {

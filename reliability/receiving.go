@@ -106,7 +106,12 @@ func (m *recvMessage) complete() {
 	m.t.in.port.Complete(m.h)
 }
 
-func (t *recvTransfer) enter(s transferState) { move(transferMoves, &t.state, s) }
+func (t *recvTransfer) enter(s transferState) {
+	if t.state == waiting {
+		t.in.reach(t)
+	}
+	move(transferMoves, &t.state, s)
+}
 
 // inWindow are the data messages that may be posted, from front on.
 func (t *recvTransfer) inWindow() []*recvMessage {
@@ -311,11 +316,10 @@ func (t *recvTransfer) progress() units.Instant {
 // awaitStart gives up a transfer that packets have arrived for while its announcement, which is repeated
 // until acknowledged, has not. Without packets the sender may just have nothing to send yet.
 func (t *recvTransfer) awaitStart() units.Instant {
-	now := t.in.now
-	if now < t.countAt {
-		return t.countAt
+	if !t.in.looks {
+		return units.Never // incoming knows when
 	}
-	arrived := 0
+	now, arrived := t.in.now, 0
 	for _, m := range t.inWindow() {
 		if m != nil {
 			arrived += m.positions.Count()
@@ -328,8 +332,7 @@ func (t *recvTransfer) awaitStart() units.Instant {
 		t.fail(fmt.Errorf("%w: packets arrived, but nothing said for %v which transfer they are of", errStill, units.FormatDuration(t.in.cfg.NoProgress)))
 		return now
 	}
-	t.countAt = now.Add(t.in.cfg.NoProgress / 4)
-	return t.countAt
+	return units.Never
 }
 
 // count looks how much is in place. It reads whole bitmaps, so it runs once for
