@@ -17,6 +17,8 @@ const (
 	maxIntervals = 1200
 	// maxFlows is of how many connections each has its own rate in the result.
 	maxFlows = 16
+	// readingPart is which part of an interval reading its counters may take: a rate is wrong by half of that at most.
+	readingPart = 10
 )
 
 // A course is what the congestion controls of a point do while the transfers that count are under way, interval by
@@ -129,12 +131,18 @@ func (c *course) end() {
 	c.sample(true)
 }
 
-// sample ends an interval if it is long enough, or the last one.
+// sample ends an interval if it is long enough, or the last one. Where it is kept from a processor between clock and counters, as by real-time
+// priority, neither fits the other: when reading them takes more than a part of the interval, that goes on until a later tick.
 func (c *course) sample(last bool) {
-	now, stats := c.now(), c.stats()
+	begun, stats := c.now(), c.stats()
+	reading := c.now() - begun
+	now := begun + reading/2
 	took := now - c.lastAt
-	if took <= 0 || !last && took < c.every*units.Duration(c.merged)*9/10 {
+	switch {
+	case took <= 0, !last && took < c.every*units.Duration(c.merged)*9/10:
 		return // between transfers, or the last one ended a little late
+	case !last && reading > took/readingPart: // at the last one the clock stands
+		return
 	}
 	c.spans = append(c.spans, between(c.last, stats, now, took))
 	c.last, c.lastAt = stats, now

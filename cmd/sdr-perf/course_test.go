@@ -70,6 +70,54 @@ func TestCourseKeepsSums(t *testing.T) {
 	}
 }
 
+// TestCourseOfLateReadings: an interval whose counters were read long before or after the clock isn't ended there, as it would show what the next one,
+// or the one before, has carried.
+func TestCourseOfLateReadings(t *testing.T) {
+	const each, perTick = 100 * units.Millisecond, 500 * units.MB
+	for _, where := range []string{"before the counters", "after them"} {
+		late, ticks := units.Duration(0), 0
+		c := &course{every: each, merged: 1, last: make([]reliability.Stats, 1)}
+		c.stats = func() []reliability.Stats {
+			if where == "before the counters" {
+				c.before += late
+			}
+			stats := []reliability.Stats{{Arrived: units.Bytes(c.before) * perTick / units.Bytes(each)}}
+			if where == "after them" {
+				c.before += late
+			}
+			return stats
+		}
+		for ; ticks < 40; ticks++ {
+			c.before += each
+			if late = 0; ticks%8 == 3 {
+				late = each
+			}
+			c.sample(false)
+		}
+		late = 0
+		c.sample(true)
+		var r result.Congestion
+		c.tell(&r)
+		require.Greater(t, len(r.Course), 30)
+		for _, v := range r.Course {
+			require.InEpsilon(t, float64(40*units.Gbit), float64(v.GoodputBps), 1e-6, "%s, %v", where, v.EndNs)
+		}
+	}
+}
+
+// TestCourseOfSlowReadings: where reading always takes longer than an interval, several become one.
+func TestCourseOfSlowReadings(t *testing.T) {
+	c := &course{every: units.Millisecond, merged: 1, last: make([]reliability.Stats, 1)}
+	c.stats = func() []reliability.Stats {
+		c.before += 2 * units.Millisecond
+		return make([]reliability.Stats, 1)
+	}
+	for range 1000 {
+		c.sample(false)
+	}
+	require.Greater(t, len(c.spans), 50)
+}
+
 // TestMarkedCourse: the marks of the emulated link are in table, JSON and plot.
 func TestMarkedCourse(t *testing.T) {
 	plot := filepath.Join(t.TempDir(), "marks.svg")
