@@ -31,8 +31,8 @@ RDMA device carries data over reliable connections (RC), which repeat losses by
 themselves: at both ends, as a baseline, or where it has no UC; --reliability
 none suits. The client says what is measured; the server takes only what
 concerns its own end: -d, -i, -x, --addr, --udp-port, -p, --workers, --spin,
---ecn, --dscp, --trim, --trim-dscp, --keep, --pcap, -v. Others it may have if
-they are the client's.
+--ecn, --dscp, --trim, --trim-dscp, --keep, --pcap, -v. With others, as perftest
+has them at both ends, it turns away clients that ask for something else.
 
 A time runs from the post at the sender to the final acknowledgement at the
 sender. With --rtt and the other options of the emulated link the ends emulate

@@ -240,3 +240,15 @@ func (p *params) differences(set *pflag.FlagSet, theirs *params) error {
 	})
 	return err
 }
+
+// givenHere are the flags that were given here, by set, of what the client says; a server has them only to be held against the client's.
+func givenHere(set *pflag.FlagSet) (names []string) {
+	p, of := defaultParams(), pflag.NewFlagSet("", pflag.ContinueOnError)
+	p.register(of)
+	set.Visit(func(f *pflag.Flag) {
+		if of.Lookup(f.Name) != nil {
+			names = append(names, "--"+f.Name)
+		}
+	})
+	return names
+}

@@ -237,6 +237,14 @@ func TestOptionsDiffer(t *testing.T) {
 	s.ends(t, 10*time.Second, 0)
 }
 
+// TestOptionsOfServer: who gives a server what the client says, perhaps because a HOST was forgotten, reads what comes of it.
+func TestOptionsOfServer(t *testing.T) {
+	s, _ := startServer(t, "-s", "1MiB", "-n", "3", "--workers", "1")
+	require.Contains(t, s.errors(), "sdr-perf: this is the server, as there is no HOST: it measures nothing by itself, and turns away clients whose --size or --iters differs\nwaiting")
+	s, _ = startServer(t, "--workers", "1", "--spin", "0")
+	require.True(t, strings.HasPrefix(s.errors(), "waiting"), "%s", s.errors())
+}
+
 func TestServerIsBusy(t *testing.T) {
 	s, c := underWay(t, "-s", "4MiB", "-n", "1000", "--rate", "200mbit", "--timeout", "20s")
 	_, port, err := net.SplitHostPort(strings.TrimSpace(s.listening(t)))

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -67,6 +68,9 @@ func (l *local) runServer(ctx context.Context, p *params, set *pflag.FlagSet, ca
 		return err
 	}
 	defer listener.Close()
+	if given := givenHere(set); len(given) > 0 { // as perftest's servers take them; or else a HOST was forgotten
+		fmt.Fprintf(os.Stderr, "sdr-perf: this is the server, as there is no HOST: it measures nothing by itself, and turns away clients whose %s differs\n", strings.Join(given, " or "))
+	}
 	fmt.Fprintf(os.Stderr, "waiting for a client on %v\n", listener.Addr())
 	book := ledger{begun: time.Now()}
 	for {
