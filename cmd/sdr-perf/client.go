@@ -41,6 +41,23 @@ func (l *local) runClient(ctx context.Context, p *params, host string, out *outp
 	return c.measure(ctx)
 }
 
+// checkPort refuses what is no port of the server's, as 0 is, which has a kernel choose one.
+func (l *local) checkPort(host string) error {
+	addr, own := withPort(host, l.port)
+	_, port, err := net.SplitHostPort(addr)
+	if host == "" || err != nil { // which Dial explains
+		return nil
+	}
+	if n, err := net.LookupPort("tcp", port); err == nil && n != 0 {
+		return nil
+	}
+	given := "--port " + port
+	if own {
+		given = host
+	}
+	return usage.Errorf("%s: choose the port that the server waits on, 1 to 65535, which it says", given)
+}
+
 // withPort is HOST as it is dialled, and whether it has a port of its own. An address of IPv6 may be in brackets without one.
 func withPort(host string, port uint16) (addr string, own bool) {
 	if name, after, err := net.SplitHostPort(host); err == nil {

@@ -58,7 +58,7 @@ func (l *local) register(f *pflag.FlagSet) {
 	f.StringVarP(&l.device, "device", "d", devices.Default, "`name` of the RDMA device: userroce, softroce, or one that sdr-perf devices lists")
 	f.IntVarP(&l.ibPort, "ib-port", "i", 0, "`port` of the device, from 1, a kernel's RDMA device only (default 1)")
 	f.VarP(&l.gidIndex, "gid-index", "x", "entry of the port's GID table, a kernel's RDMA device only (default: that of --addr)")
-	f.Uint16VarP(&l.port, "port", "p", 18515, "TCP `port` at which the ends meet")
+	f.Uint16VarP(&l.port, "port", "p", 18515, "TCP `port` at which the ends meet; 0 at the server: any, which it says")
 	f.TextVar(&l.addr, "addr", netip.Addr{}, "local `IP` for RDMA packets (default: where the TCP connection ends)")
 	f.StringVar(&l.udpPort, "udp-port", "", "local UDP `PORT` for RDMA packets, or any (default: 4791; with --loopback any if that is taken)")
 	f.IntVar(&l.workers, "workers", 0, "`number` of progress goroutines of an end, 1 to 8 (default: half of GOMAXPROCS or of the processors)")
@@ -166,6 +166,9 @@ func (l *local) check(host string) error {
 	}
 	if l.keep && (host != "" || l.loopback) {
 		return usage.Errorf("--keep is the server's: start sdr-perf --keep without a HOST there")
+	}
+	if err := l.checkPort(host); err != nil {
+		return err
 	}
 	if err := l.bars.check(); err != nil {
 		return err
