@@ -175,11 +175,14 @@ func TestUsage(t *testing.T) {
 		{"attach", "trim"}, {"attach", "trim", "--dev", "no such"}, {"attach", "trim", "--dev", "lo"}, {"attach", "trim", "--dev", "lo", "--rate", "1gbit", "--interval", "1ms"},
 	} {
 		if args[1] == "trim" && args[0] == "live" {
-			args = append(args, "--sdr-perf", "/nonexistent") // else it is 2 for that alone
+			args = append(args, "--sdr-perf", os.Args[0]) // no sdr-perf would be 2 for that alone
 		}
 		require.Equal(t, 2, run(args), "%v", args)
 	}
-	require.Equal(t, 2, run([]string{"live", "trim", "--json", "/nonexistent/results.json", "--sdr-perf", "/nonexistent"}))
+	require.Equal(t, 2, run([]string{"live", "trim", "--json", "/nonexistent/results.json", "--sdr-perf", os.Args[0]}))
+	for _, perf := range []string{"/nonexistent", "no-such-program", t.TempDir(), "live_test.go"} {
+		require.Equal(t, 2, run([]string{"live", "trim", "--sdr-perf", perf}), perf)
+	}
 	e := experiment{mtu: units.Bytes(os.Getpagesize()), rate: units.Gbit, queue: 1, carry: 1, congestions: []string{"fixed"}, switches: []string{string(xdp)}}
 	require.Error(t, e.checkRows(), "frames longer than a page")
 	e.mtu = 1024

@@ -163,6 +163,9 @@ func (e *experiment) check() error {
 		return usage.Wrap(err)
 	}
 	if e.perf != "" {
+		if _, err := exec.LookPath(e.perf); err != nil {
+			return usage.Errorf("--sdr-perf %s: %v: give the path of the program, which go install ./cmd/sdr-perf makes", e.perf, errors.Unwrap(err))
+		}
 		return nil
 	}
 	if own, err := os.Executable(); err == nil {
