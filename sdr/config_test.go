@@ -16,6 +16,9 @@ import (
 func TestBadConfigurationIsRefused(t *testing.T) {
 	net, err := sim.New(sim.Config{MaxMTU: 64 * units.KiB})
 	require.NoError(t, err)
+	_, err = sdr.NewEndpoint(nil, sdr.EndpointConfig{})
+	require.ErrorIs(t, err, sdr.ErrArgument)
+	require.EqualError(t, err, "create endpoint: "+sdr.ErrArgument.Error()+": its device is nil (open one, as with userroce.Open)")
 	ctx, err := sdr.NewEndpoint(net.A(), sdr.EndpointConfig{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, ctx.Close()) }()

@@ -95,6 +95,9 @@ const controlCookie = 0
 // closed with it. It fails on a device of backend/userroce that has an Endpoint
 // already, because all that arrives goes to one: another one needs another device.
 func NewEndpoint(dev backend.Device, cfg EndpointConfig) (*Endpoint, error) {
+	if dev == nil {
+		return nil, &OpError{Op: "create", Object: "endpoint", Err: ErrArgument, Detail: "its device is nil", Fix: "open one, as with userroce.Open"}
+	}
 	e := &Endpoint{dev: dev, caps: dev.Caps(), cfg: cfg, qps: map[uint64]*QP{}, byConn: map[uint64]*QP{}, values: map[any]any{}}
 	fail := func(err error) (*Endpoint, error) {
 		e.teardown()

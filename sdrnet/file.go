@@ -101,9 +101,10 @@ func parseFileInfo(b []byte) (FileInfo, error) {
 // order, for later calls of Recv; it fails the file when it takes more memory than Config.MaxMessage. Calls from several goroutines take
 // turns. A file that travels the other way at the same time needs a Conn of its own. Ending ctx gives the file up at
 // both ends. When it fails for a reason of this end, it closes c with that, which is what RecvFile fails with there. After any other error the Conn is
-// of no more use, and should be closed, unless the error is sdr.ErrArgument, or ctx has ended before the call's turn: then nothing was sent.
+// of no more use, and should be closed, unless the error is sdr.ErrArgument, or ctx has ended before the call's turn: then nothing was sent, and
+// RecvFile goes on waiting for a file.
 func (c *Conn) SendFile(ctx context.Context, r io.ReaderAt, info FileInfo, p Progress) error {
-	if err := info.check(); err != nil {
+	if err := info.check(r); err != nil {
 		return err
 	}
 	if err := c.sendsFile.take(ctx, c.closing); err != nil {
@@ -177,13 +178,15 @@ func (c *Conn) sendOfFile(ctx context.Context, b []byte) error {
 }
 
 // check says what SendFile can't send.
-func (i FileInfo) check() error {
+func (i FileInfo) check(r io.ReaderAt) error {
 	e := &sdr.OpError{Op: "send", Object: "file", Err: sdr.ErrArgument}
 	switch {
 	case len(i.Name) > maxName:
 		e.Detail, e.Fix = fmt.Sprintf("its name has %d bytes", len(i.Name)), fmt.Sprintf("give a name of at most %d bytes", maxName)
 	case i.Size < 0:
 		e.Detail, e.Fix = fmt.Sprintf("its size is %d", i.Size), "give the number of its bytes"
+	case r == nil && i.Size > 0:
+		e.Detail, e.Fix = "its reader is nil", "give one, such as an *os.File"
 	default:
 		return nil
 	}
@@ -213,13 +216,17 @@ func (c *Conn) sendFile(ctx context.Context, r io.ReaderAt, info FileInfo, p Pro
 }
 
 // RecvFile receives what the peer's SendFile sends, and returns what the peer said about it once to has kept the file. When it fails it
-// closes c with its error as the reason, which is what SendFile fails with there, and nothing may be kept.
+// closes c with its error as the reason, which is what SendFile fails with there, and nothing may be kept. A nil to is refused with sdr.ErrArgument,
+// which leaves c as it was.
 //
 // The same holds for it as for SendFile: nobody else may call Recv meanwhile, messages that come before the file has ended stay for Recv,
 // and ending ctx gives the file up, unless to has begun to keep it: then the peer is told all the same, and c is closed if it doesn't hear that
 // soon. A message that comes instead of a file fails it. A panic of to or p, or the end of its goroutine, passes through and closes c, too, so that the
 // peer doesn't wait; the same holds of SendFile.
 func (c *Conn) RecvFile(ctx context.Context, to FileTarget, p Progress) (FileInfo, error) {
+	if to == nil {
+		return FileInfo{}, &sdr.OpError{Op: "receive", Object: "file", Err: sdr.ErrArgument, Detail: "its FileTarget is nil", Fix: "give one, such as NewFile makes"}
+	}
 	if err := c.recvsFile.take(ctx, c.closing); err != nil {
 		return FileInfo{}, c.recvError(endedBy(ctx, err))
 	}

@@ -98,12 +98,16 @@ func TestFileRefused(t *testing.T) {
 	require.NoError(t, b.Send(ctx, []byte("for the application")))
 	for says, info := range map[string]sdrnet.FileInfo{
 		"its name has 256 bytes (give a name of at most 255 bytes)": {Name: strings.Repeat("x", 256)},
-		"its size is -1": {Size: -1},
+		"its size is -1":    {Size: -1},
+		"its reader is nil": {Size: 1},
 	} {
 		err := a.SendFile(ctx, nil, info, nil)
 		require.ErrorIs(t, err, sdr.ErrArgument)
 		require.ErrorContains(t, err, says)
 	}
+	_, err := a.RecvFile(ctx, nil, nil)
+	require.ErrorIs(t, err, sdr.ErrArgument)
+	require.ErrorContains(t, err, "its FileTarget is nil (give one, such as NewFile makes)")
 	require.Equal(t, "for the application", recvText(t, a))
 	require.NoError(t, a.Send(ctx, []byte("still good")))
 	require.Equal(t, "still good", recvText(t, b), "the connection stands, and the peer heard of no file")
