@@ -28,7 +28,7 @@ func newCompare() *cobra.Command {
 		Short: "Put results side by side",
 		Long: `compare puts two results side by side:
 
-  Two runs, by their JSON:
+  Two runs, by their JSON, of which one may be -, standard input:
     sdr-fabric compare run.json --with other.json
   The messages of a run (--flows) and of ns-3's fct.txt, message by message:
     sdr-fabric compare flows.csv --with ns3:fct.txt
@@ -48,7 +48,7 @@ hexadecimal, ports, bytes, start, completion time and that alone in nanoseconds.
 			case isNS3:
 				return compareNS3(args[0], name, cmd.OutOrStdout())
 			}
-			return compareRuns(args[0], with, cmd.OutOrStdout())
+			return compareRuns(cmd.InOrStdin(), args[0], with, cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().StringVar(&with, "with", "", "a run's JSON, ns3:FILE, or paper")
@@ -56,23 +56,28 @@ hexadecimal, ports, bytes, start, completion time and that alone in nanoseconds.
 	return cmd
 }
 
-func readJSON(path string, v any) error {
-	b, err := os.ReadFile(path)
+func readJSON(path string, v any) error { return readInput(os.Stdin, path, v) }
+
+func readInput(stdin io.Reader, path string, v any) error {
+	b, name, err := usage.Input(stdin, path)
 	if err != nil {
 		return usage.Wrap(err)
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return usage.Errorf("%s: %s: want what --json wrote, of sdr-fabric", path, usage.JSON(err))
+		return usage.Errorf("%s: %s: want what --json wrote, of sdr-fabric", name, usage.JSON(err))
 	}
 	return nil
 }
 
-func compareRuns(a, b string, w io.Writer) error {
+func compareRuns(stdin io.Reader, a, b string, w io.Writer) error {
+	if a == "-" && b == "-" {
+		return usage.Errorf("only one of the two can be -, standard input")
+	}
 	var x, y report
-	if err := readJSON(a, &x); err != nil {
+	if err := readInput(stdin, a, &x); err != nil {
 		return err
 	}
-	if err := readJSON(b, &y); err != nil {
+	if err := readInput(stdin, b, &y); err != nil {
 		return err
 	}
 	if x.Flows == 0 || y.Flows == 0 {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,6 +51,20 @@ func TestTablesFit(t *testing.T) {
 	}
 	out, _ := command(t, "compare", "../../docs/results/fabric/dcp-16.json", "--with", "paper", "--wide")
 	require.Contains(t, out, "95 % of the mean\n")
+}
+
+// TestComparePipe: the JSON of a run can be compared without a file.
+func TestComparePipe(t *testing.T) {
+	text, err := command(t, "run", "--topo", "fattree:4", "--load", "perm:4KiB", "--json", "-")
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "run.json")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+	for _, c := range [][2]string{{file, "-"}, {"-", file}} {
+		var out strings.Builder
+		require.NoError(t, compareRuns(strings.NewReader(text), c[0], c[1], &out))
+		require.Contains(t, out.String(), "the same run")
+	}
+	require.ErrorAs(t, compareRuns(strings.NewReader(text), "-", "-", io.Discard), new(usage.Error))
 }
 
 // Messages of ns-3 are found among ours by hosts, size and order.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -72,23 +71,11 @@ where it says nothing, or what --headers says.`,
 }
 
 func readPoints(stdin io.Reader, path string) ([]result.Result, error) {
-	in := stdin
-	if path != "-" {
-		file, err := os.Open(path)
-		if err != nil {
-			return nil, err
-		}
-		defer file.Close()
-		in = file
-	}
-	data, err := io.ReadAll(io.LimitReader(in, 64<<20))
+	data, name, err := usage.Input(stdin, path)
 	if err != nil {
 		return nil, err
 	}
-	if path == "-" {
-		path = "standard input"
-	}
-	return parsePoints(path, data)
+	return parsePoints(name, data)
 }
 
 // parsePoints tells sdr-perf's JSON from that of the other programs, whose versions are counted alike.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,7 +31,7 @@ like may differ, which is said.
 
 Status 0: nothing is slower; 3: a point's average time is longer by more than
 --tolerance, and so is all of its interval; 2: the files can't be compared; 1:
-a file can't be read.`
+a file can't be read. One of them may be -, standard input.`
 
 // compareCommand compares two runs.
 func compareCommand(running *bool) *cobra.Command {
@@ -63,11 +62,14 @@ func compareFiles(c *cobra.Command, before, after string, tolerance float64, fil
 	if err := result.CheckWritable(file); err != nil {
 		return usage.Wrap(err)
 	}
-	a, err := readResults(before)
+	if before == "-" && after == "-" {
+		return usage.Errorf("only one of the two can be -, standard input")
+	}
+	a, err := readResults(c.InOrStdin(), before)
 	if err != nil {
 		return err
 	}
-	b, err := readResults(after)
+	b, err := readResults(c.InOrStdin(), after)
 	if err != nil {
 		return err
 	}
@@ -96,16 +98,8 @@ func compareFiles(c *cobra.Command, before, after string, tolerance float64, fil
 	return fellShort(slower)
 }
 
-// maxResults bounds a file of results.
-const maxResults = 256 << 20
-
-func readResults(name string) ([]*result.Result, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxResults))
+func readResults(stdin io.Reader, path string) ([]*result.Result, error) {
+	b, name, err := usage.Input(stdin, path)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -47,13 +48,37 @@ func save(t *testing.T, list ...*result.Result) string {
 
 // runCompare runs the command in this process.
 func runCompare(args ...string) (out string, status int, err error) {
+	return runComparing(nil, args...)
+}
+
+func runComparing(stdin io.Reader, args ...string) (out string, status int, err error) {
 	var b bytes.Buffer
 	running := false
 	c := newCommand(&running, (*call).run)
 	c.SetArgs(append([]string{"compare"}, args...))
 	c.SetOut(&b)
+	c.SetIn(stdin)
 	err = c.Execute()
 	return b.String(), statusOf(err, running), err
+}
+
+// TestComparePipe: what sdr-perf --json - writes can be compared without a file.
+func TestComparePipe(t *testing.T) {
+	file := save(t, drawn(1, 200, 1000, 0.1))
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	for _, args := range [][]string{{file, "-"}, {"-", file}} {
+		out, status, err := runComparing(bytes.NewReader(text), args...)
+		require.NoError(t, err)
+		require.Zero(t, status)
+		require.Contains(t, out, "no difference")
+	}
+	_, status, err := runComparing(bytes.NewReader(text), "-", "-")
+	require.Equal(t, exitUsage, status)
+	require.ErrorContains(t, err, "only one of the two can be -")
+	_, status, err = runComparing(strings.NewReader("junk"), "-", file)
+	require.Equal(t, exitUsage, status)
+	require.ErrorContains(t, err, "standard input is not what sdr-perf --json writes")
 }
 
 // TestCompareTable: what two files come to, as a table and as JSON.

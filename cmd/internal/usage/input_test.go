@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package usage
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestInput(t *testing.T) {
+	dir := t.TempDir()
+	path, long := filepath.Join(dir, "a"), filepath.Join(dir, "long")
+	require.NoError(t, os.WriteFile(path, []byte("of the file"), 0o600))
+	require.NoError(t, os.WriteFile(long, nil, 0o600))
+	require.NoError(t, os.Truncate(long, int64(maxInput)+1))
+	stdin := strings.NewReader("of stdin")
+	data, name, err := Input(stdin, path)
+	require.NoError(t, err)
+	require.Equal(t, []string{"of the file", path}, []string{string(data), name})
+	data, name, err = Input(stdin, "-")
+	require.NoError(t, err)
+	require.Equal(t, []string{"of stdin", "standard input"}, []string{string(data), name})
+	for path, says := range map[string]string{filepath.Join(dir, "none"): "no such file", dir: "is a directory", long: "it has more than 256 MiB"} {
+		_, _, err = Input(stdin, path)
+		require.ErrorContains(t, err, says)
+	}
+}
