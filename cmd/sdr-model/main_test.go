@@ -85,6 +85,7 @@ func TestProbabilities(t *testing.T) {
 	var p probabilities
 	for in, want := range map[string]probabilities{
 		"1e-5": {1e-5}, "0": {0}, "1e-6..1e-3": {1e-6, 1e-5, 1e-4, 1e-3}, "2e-6..5e-4": {2e-6, 1e-5, 1e-4, 5e-4}, "0.1..0.1": {0.1},
+		"1%": {0.01}, "0.1%..1%": {1e-3, 1e-2}, "0%": {0},
 	} {
 		require.NoError(t, p.Set(in), in)
 		require.InDeltaSlice(t, []float64(want), []float64(p), 1e-12, in)

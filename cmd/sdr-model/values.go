@@ -88,10 +88,14 @@ func (p *probabilities) Set(s string) error {
 }
 
 func parseProbability(s string) (float64, error) {
-	v, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
+	number, percent := strings.CutSuffix(strings.TrimSpace(s), "%") // as sdr-perf takes it
+	v, err := strconv.ParseFloat(number, 64)
+	if percent {
+		v /= 100
+	}
 	// Below 1e-15 no message that fits the model ever loses a unit.
 	if err != nil || !(v == 0 || v >= 1e-15 && v <= model.MaxDrop) {
-		return 0, fmt.Errorf("probability %q: allowed 0 and 1e-15 to %g, written like 1e-5, or a range like 1e-6..1e-3", s, model.MaxDrop)
+		return 0, fmt.Errorf("probability %q: allowed 0 and 1e-15 to %g, written like 1e-5 or 0.1%%, or a range like 1e-6..1e-3", s, model.MaxDrop)
 	}
 	return v, nil
 }

@@ -90,6 +90,10 @@ func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 		none := cobra.NoArgs(cmd, args)
 		switch isNone := none != nil && none.Error() == err.Error(); {
 		case isNone && cmd.HasSubCommands():
+			cmd.SuggestionsMinimumDistance = 2 // letters wrong, which is cobra's default where it suggests by itself
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				return Errorf("%w; did you mean %s?", err, strings.Join(near, " or "))
+			}
 			return Errorf("%w: %s --help lists those there are", err, path)
 		case isNone:
 			return Errorf("unexpected argument %q: %s takes flags alone, %s --help has them", args[0], path, path)

@@ -151,6 +151,8 @@ func TestArgs(t *testing.T) {
 		{"one", "argument missing: prog one FILE [flags]; prog one --help says more"},
 		{"one a b", "wrong number of arguments, 2: prog one FILE [flags]; prog one --help says more"},
 		{"nonesuch", `unknown command "nonesuch" for "prog": prog --help lists those there are`},
+		{"noen", `unknown command "noen" for "prog"; did you mean none?`},
+		{"oen", `unknown command "oen" for "prog"; did you mean one?`},
 		{"one a", ""},
 	} {
 		run := func(*cobra.Command, []string) {}
