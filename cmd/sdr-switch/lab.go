@@ -40,7 +40,9 @@ type netns struct{ file *os.File }
 func newNetns() (*netns, error) {
 	n := new(netns)
 	err := onThread(func() (err error) {
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		if err := unix.Unshare(unix.CLONE_NEWNET); errors.Is(err, unix.ENOSPC) {
+			return fmt.Errorf("make a network namespace: %w: there are as many as there may be: sysctl user.max_net_namespaces", err)
+		} else if err != nil {
 			return fmt.Errorf("make a network namespace (it takes root, or user namespaces that users may make): %w", err)
 		}
 		n.file, err = os.Open("/proc/thread-self/ns/net")

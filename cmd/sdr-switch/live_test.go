@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -219,6 +220,59 @@ func TestKilledLeavesNothing(t *testing.T) {
 			return err != nil || bytes.Contains(b, []byte(") Z ")) // of which its new parent has not heard
 		}, 10*time.Second, 10*time.Millisecond, "process %s is left", id)
 	}
+}
+
+// asUser runs the program with its arguments as an ordinary user, and returns its exit status and what it said. stdout may be nil.
+func asUser(t *testing.T, stdout io.Writer, args ...string) (exit int, said string) {
+	t.Helper()
+	program := build(t, ".")
+	require.NoError(t, os.Chmod(filepath.Dir(filepath.Dir(program)), 0o755)) // os.MkdirTemp's is its user's alone
+	c := exec.Command(program, args...)
+	c.Dir = "/"
+	var b bytes.Buffer
+	c.Stdout, c.Stderr = stdout, &b
+	if os.Geteuid() == 0 {
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	}
+	_ = c.Run()
+	if strings.Contains(b.String(), "make a user namespace") {
+		t.Skip("no right to make user namespaces: ", b.String())
+	}
+	return c.ProcessState.ExitCode(), b.String()
+}
+
+// TestFailsAsUser: what goes wrong in the namespace of an ordinary user is said once, with its own status, and isn't put down to the user.
+func TestFailsAsUser(t *testing.T) {
+	needNetworks(t)
+	fails := []string{"live", "trim", "--switch", "soft", "--sdr-perf", "false"}
+	exit, said := asUser(t, nil, fails...)
+	require.Equal(t, 1, exit)
+	require.Equal(t, "sdr-switch: switch soft, congestion control fixed: sdr-perf: exit status 1\n", said)
+
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer full.Close()
+	exit, said = asUser(t, full, fails...)
+	require.Equal(t, 1, exit)
+	require.Equal(t, "sdr-switch: write /dev/stdout: no space left on device\n", said)
+
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	defer write.Close()
+	require.NoError(t, read.Close())
+	exit, said = asUser(t, write, fails...)
+	require.Equal(t, 128+int(syscall.SIGPIPE), exit)
+	require.Empty(t, said)
+}
+
+// TestDenied: only a right that an ordinary user lacks is said to be missing.
+func TestDenied(t *testing.T) {
+	user, root, other := &experiment{inner: true}, &experiment{}, errors.New("no")
+	require.ErrorContains(t, user.denied(unix.EPERM), "or run it as root")
+	require.ErrorIs(t, user.denied(unix.EPERM), unix.EPERM)
+	require.Equal(t, other, user.denied(other))
+	require.Equal(t, unix.EPERM, root.denied(unix.EPERM))
+	require.NoError(t, user.denied(nil))
 }
 
 // opened makes two hosts with a switch in software between them that drops nothing on purpose.

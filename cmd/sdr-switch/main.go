@@ -38,6 +38,9 @@ func run(args []string) int {
 		}
 		return 130
 	}
+	if s := status(0); errors.As(err, &s) {
+		return int(s)
+	}
 	return usage.Report("sdr-switch", err)
 }
 

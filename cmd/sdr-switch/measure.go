@@ -28,12 +28,12 @@ const (
 func (e *experiment) measure(ctx context.Context, k kind, congestion string, log io.Writer) (row, error) {
 	l, err := newLab(int(e.mtu) + 200)
 	if err != nil {
-		return row{}, err
+		return row{}, e.denied(err)
 	}
 	defer l.close()
 	sw, err := e.open(l, k)
 	if err != nil {
-		return row{}, err
+		return row{}, e.denied(err)
 	}
 	begun := time.Now()
 	r, err := e.perfThrough(ctx, l, k, congestion, log)

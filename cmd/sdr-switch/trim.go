@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -221,9 +222,17 @@ func (e *experiment) run(ctx context.Context, out, log io.Writer) error {
 		return err
 	}
 	if os.Geteuid() != 0 && !e.inner {
-		return again(ctx, out, log)
+		return again(ctx)
 	}
 	return e.rows(ctx, out, log, e.measure)
+}
+
+// denied adds to the error of what takes rights in the namespaces that they are missing there, where an ordinary user made them.
+func (e *experiment) denied(err error) error {
+	if e.inner && errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w: this user may make namespaces, but not networks in them: allow that (on Ubuntu: sysctl kernel.apparmor_restrict_unprivileged_userns), or run it as root", err)
+	}
+	return err
 }
 
 // rows measures what was asked for, and shows each row once it is there. What was measured before something goes wrong, or an interrupt, is
@@ -272,14 +281,20 @@ func (e *experiment) store(out io.Writer, rows []row) error {
 	return result.Write(out, e.json, rows)
 }
 
-// again runs this program in a user namespace of its own, in which it may make networks.
-func again(ctx context.Context, out, log io.Writer) error {
+// A status is that with which this program has ended in a namespace of its own, where it has said why.
+type status int
+
+func (s status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+
+// again runs this program in a user namespace of its own, in which it may make networks. It writes to what this one has: a pipe between them would
+// keep from it that a disk is full, or that nobody reads any more.
+func again(ctx context.Context) error {
 	own, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	c := exec.CommandContext(ctx, own, append(os.Args[1:], "--inner")...)
-	c.Stdout, c.Stderr = out, log
+	c.Stdout, c.Stderr = os.Stdout, os.Stderr
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 	runtime.LockOSThread() // for the kernel it is the child's parent
 	defer runtime.UnlockOSThread()
@@ -290,15 +305,18 @@ func again(ctx context.Context, out, log io.Writer) error {
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
 	}
-	if err := c.Run(); err != nil {
-		var exit *exec.ExitError
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if errors.As(err, &exit) {
-			return errors.New("it did not work as this user; see above, or run it as root")
-		}
+	err = c.Run()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case !errors.As(err, &exit):
 		return fmt.Errorf("make a user namespace: %w; allow users to (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces, on Ubuntu kernel.apparmor_restrict_unprivileged_userns), or run it as root", err)
 	}
-	return nil
+	if by, _ := exit.Sys().(syscall.WaitStatus); by.Signaled() {
+		return status(128 + int(by.Signal())) // as shells have it
+	}
+	return status(exit.ExitCode())
 }
