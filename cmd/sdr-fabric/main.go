@@ -23,7 +23,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -40,19 +39,15 @@ func run(args []string) int {
 	root := newRoot()
 	root.SetArgs(args)
 	ran, err := usage.Execute(ctx, root)
-	if errors.Is(err, context.Canceled) {
-		fmt.Fprintln(os.Stderr, "sdr-fabric: "+interrupted(ran.Name()))
-		return 130
-	}
-	return usage.Report("sdr-fabric", err)
+	return usage.Report("sdr-fabric", kept(ran.Name(), err))
 }
 
-// interrupted is what to say of a command that was interrupted: figure and table keep each run that has ended.
-func interrupted(command string) string {
-	if command == "figure" || command == "table" {
-		return "interrupted; what had ended is kept"
+// kept adds to the interrupt of a command what becomes of its runs: figure and table keep each that has ended.
+func kept(command string, err error) error {
+	if errors.Is(err, context.Canceled) && (command == "figure" || command == "table") {
+		return errors.Join(err, errors.New("what had ended is kept"))
 	}
-	return "interrupted"
+	return err
 }
 
 func newRoot() *cobra.Command {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -144,13 +145,16 @@ func TestRunSaysWhatIsMissing(t *testing.T) {
 
 // Only of a sweep is anything kept.
 func TestInterrupted(t *testing.T) {
-	kept := []string{}
+	keep := []string{}
 	for _, c := range newRoot().Commands() {
-		if strings.Contains(interrupted(c.Name()), "kept") {
-			kept = append(kept, c.Name())
+		err := kept(c.Name(), context.Canceled)
+		require.ErrorIs(t, err, context.Canceled)
+		if strings.Contains(err.Error(), "kept") {
+			keep = append(keep, c.Name())
 		}
+		require.Equal(t, io.EOF, kept(c.Name(), io.EOF))
 	}
-	require.ElementsMatch(t, []string{"figure", "table"}, kept)
+	require.ElementsMatch(t, []string{"figure", "table"}, keep)
 }
 
 // A transport that has given up, or never repairs, says so, and what would help.

@@ -17,7 +17,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -38,10 +37,6 @@ func run(args []string) int {
 	defer stop()
 	// The model looks at no context.
 	_, err := usage.Interruptible(interrupted, func() (*cobra.Command, error) { return usage.Execute(interrupted, root) })
-	if errors.Is(err, context.Canceled) {
-		fmt.Fprintln(os.Stderr, "sdr-model: interrupted")
-		return 130
-	}
 	if errors.Is(err, model.ErrRange) { // the values are the user's
 		err = usage.Wrap(err)
 	}

@@ -90,8 +90,8 @@ func (c *client) measure(ctx context.Context) (err error) {
 	}
 	defer func() {
 		c.close()
-		if werr := c.out.end(); err == nil {
-			err = werr
+		if werr := c.out.end(); werr != nil {
+			err = errors.Join(err, werr)
 		}
 	}()
 	for i, t := range tasks {
@@ -138,10 +138,14 @@ func (c *client) point(ctx context.Context, t task, last bool) error {
 	c.meter.clear()
 	pt.giveUp(ctx, err)
 	err = asTold(ctx, err, "server")
+	failed := err
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = context.Canceled // of which all else that it met follows
+	}
 	if err != nil && m.times.n == 0 {
 		return err
 	}
-	err = errors.Join(err, c.out.add(pt, m, err))
+	err = errors.Join(err, c.out.add(pt, m, failed))
 	if err == nil && !c.alone {
 		_, err = exchange(ctx, pt.oob, reportTime, reportOf(c.out.results[len(c.out.results)-1]))
 	}

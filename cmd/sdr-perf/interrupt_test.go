@@ -70,6 +70,15 @@ func interrupt(t *testing.T, who string, pause time.Duration) (s, c *process) {
 	return s, c
 }
 
+// TestInterruptedResults: what was measured until an interrupt, and can't be written, is no secret of it.
+func TestInterruptedResults(t *testing.T) {
+	c := start(t, "--loopback", "--addr", own(0), "-s", "4KiB,4MiB", "--warmup", "0", "-n", "20", "--rate", "20mbit", "--rtt", "10ms", "--json", "/dev/full")
+	require.Eventually(t, func() bool { return strings.Contains(c.stdout.String(), "\nadaptive") }, 30*time.Second, 5*time.Millisecond)
+	require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
+	c.ends(t, 10*time.Second, exitInterrupted)
+	require.Equal(t, "sdr-perf: interrupted: write /dev/full: no space left on device", c.lastLine())
+}
+
 // TestInterruptWhileConnecting: a server that has yet to say anything hears the same word of an interrupt as later.
 func TestInterruptWhileConnecting(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

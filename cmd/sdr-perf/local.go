@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -236,8 +237,8 @@ func (a *call) run(c *cobra.Command) (err error) {
 		return err
 	}
 	defer func() {
-		if cerr := capture.close(); err == nil {
-			err = cerr
+		if cerr := capture.close(); cerr != nil {
+			err = errors.Join(err, cerr)
 		}
 	}()
 	switch {

@@ -51,7 +51,7 @@ const (
 	exitFailure     = 1
 	exitShort       = 3
 	exitUsage       = 2
-	exitInterrupted = 130
+	exitInterrupted = usage.Interrupted
 )
 
 // collectAt is how far the heap grows, in per cent of what lives in it, before it is collected. That is a few MiB, as buffers are no
@@ -84,12 +84,7 @@ func run(ctx context.Context, args []string) int {
 		return 0
 	}
 	if ctx.Err() != nil {
-		if !errors.Is(err, context.Canceled) {
-			fmt.Fprintf(os.Stderr, "sdr-perf: interrupted: %v\n", err)
-		} else {
-			fmt.Fprintln(os.Stderr, "sdr-perf: interrupted")
-		}
-		return exitInterrupted
+		return usage.Report("sdr-perf", errors.Join(context.Canceled, err))
 	}
 	fmt.Fprintf(os.Stderr, "sdr-perf: %v\n", err)
 	return statusOf(err, running)

@@ -13,9 +13,7 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -31,13 +29,7 @@ func run(args []string) int {
 	defer stop()
 	root := newRoot()
 	root.SetArgs(args)
-	ran, err := usage.Execute(ctx, root)
-	if errors.Is(err, context.Canceled) {
-		if inner, _ := ran.Flags().GetBool("inner"); !inner { // the program that has started this one says it
-			fmt.Fprintln(os.Stderr, "sdr-switch: interrupted")
-		}
-		return 130
-	}
+	_, err := usage.Execute(ctx, root)
 	if s := status(0); errors.As(err, &s) {
 		return int(s)
 	}

@@ -306,17 +306,19 @@ func again(ctx context.Context) error {
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
 	}
 	err = c.Run()
-	var exit *exec.ExitError
+	exit, by := (*exec.ExitError)(nil), syscall.WaitStatus(0)
+	if errors.As(err, &exit) {
+		by, _ = exit.Sys().(syscall.WaitStatus)
+	}
 	switch {
 	case err == nil:
 		return nil
+	case exit != nil && by.Exited():
+		return status(by.ExitStatus())
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case !errors.As(err, &exit):
-		return fmt.Errorf("make a user namespace: %w; allow users to (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces, on Ubuntu kernel.apparmor_restrict_unprivileged_userns), or run it as root", err)
-	}
-	if by, _ := exit.Sys().(syscall.WaitStatus); by.Signaled() {
+	case exit != nil && by.Signaled():
 		return status(128 + int(by.Signal())) // as shells have it
 	}
-	return status(exit.ExitCode())
+	return fmt.Errorf("make a user namespace: %w; allow users to (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces, on Ubuntu kernel.apparmor_restrict_unprivileged_userns), or run it as root", err)
 }

@@ -36,20 +36,54 @@ type Missed struct{ error }
 // Missedf makes a Missed as fmt.Errorf makes an error.
 func Missedf(format string, args ...any) error { return Missed{fmt.Errorf(format, args...)} }
 
+// Interrupted is the exit status after an interrupt: 128 and the number of SIGINT, as shells have it.
+const Interrupted = 130
+
 // Report says on standard error why program ended, unless err is nil, and returns its exit status: 0, 2 for a mistake in the call, 3 for a
-// limit that was missed, or 1.
+// limit that was missed, 130 for an interrupt, which a context.Canceled is, or 1. After an interrupt it says that, and what else failed of an err that
+// joins several.
 func Report(program string, err error) int {
 	if err == nil {
 		return 0
 	}
+	isInterrupt := errors.Is(err, context.Canceled)
+	if isInterrupt {
+		err = interrupted(err)
+	}
 	fmt.Fprintf(os.Stderr, "%s: %v\n", program, err)
 	switch {
+	case isInterrupt:
+		return Interrupted
 	case errors.As(err, new(Error)):
 		return 2
 	case errors.As(err, new(Missed)):
 		return 3
 	}
 	return 1
+}
+
+// interrupted is what to say of err, of which a part is that somebody has interrupted the program.
+func interrupted(err error) error {
+	if more := apart(err); more != nil {
+		return fmt.Errorf("interrupted: %w", more)
+	}
+	return errors.New("interrupted")
+}
+
+// apart is what of errors that were joined is no cancellation.
+func apart(err error) error {
+	switch joined, isJoined := err.(interface{ Unwrap() []error }); {
+	case !errors.Is(err, context.Canceled):
+		return err
+	case !isJoined || errors.Join(joined.Unwrap()...).Error() != err.Error(): // its words are of one piece
+		return nil
+	default:
+		var more []error
+		for _, e := range joined.Unwrap() {
+			more = append(more, apart(e))
+		}
+		return errors.Join(more...)
+	}
 }
 
 // Execute runs the command that the arguments name, and returns that command. The error is its own, or else the first of writing to

@@ -3,6 +3,7 @@
 package usage
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -113,6 +114,25 @@ func TestStatus(t *testing.T) {
 		{fmt.Errorf("figure: %w", Missedf("one is out of its bounds")), 3}, {fmt.Errorf("figure: %w", Wrap(syscall.ENOENT)), 2},
 	} {
 		require.Equal(t, c.status, Report("prog", c.err), "%v", c.err)
+	}
+}
+
+// TestInterrupted: an interrupt hides nothing else that went wrong, such as results that can't be written.
+func TestInterrupted(t *testing.T) {
+	gone, full := context.Canceled, errors.New("write a.json: no space left on device")
+	for _, c := range []struct {
+		err  error
+		says string
+	}{
+		{gone, "interrupted"},
+		{fmt.Errorf("switch soft: %w", gone), "interrupted"},
+		{errors.Join(gone, fmt.Errorf("transfer: %w", gone)), "interrupted"},
+		{fmt.Errorf("%w: %w", full, gone), "interrupted"}, // why it was given up
+		{errors.Join(gone, full), "interrupted: write a.json: no space left on device"},
+		{errors.Join(gone, errors.Join(gone, full)), "interrupted: write a.json: no space left on device"},
+	} {
+		require.EqualError(t, interrupted(c.err), c.says)
+		require.Equal(t, Interrupted, Report("prog", c.err))
 	}
 }
 
