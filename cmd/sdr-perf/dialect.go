@@ -31,15 +31,28 @@ func withHyphens(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 
 // translate replaces arguments that pflag would take apart into letters.
 func translate(args []string) []string {
+	ours, p := pflag.NewFlagSet("", pflag.ContinueOnError), defaultParams()
+	ours.SetNormalizeFunc(withHyphens)
+	p.register(ours)
+	new(local).register(ours)
 	out := make([]string, len(args))
 	for i, a := range args {
 		if a == "--" {
 			copy(out[i:], args[i:])
 			break
 		}
-		out[i] = longName(a)
+		if out[i] = longName(a); out[i] == a && isLong(ours, a) {
+			out[i] = "-" + a
+		}
 	}
 	return out
+}
+
+// isLong reports whether an argument is a flag of ours behind one hyphen, as Go's package flag has it: -rtt 5ms would be perftest's -r tt, and a HOST.
+func isLong(ours *pflag.FlagSet, arg string) bool {
+	after, isFlag := strings.CutPrefix(arg, "-")
+	name, _, _ := strings.Cut(after, "=")
+	return isFlag && len(name) > 1 && name[0] != '-' && ours.Lookup(name) != nil
 }
 
 // longName is that of a flag of qperf's, also of one that is for one end (-lca, -rca); what is none stays as it is.

@@ -114,6 +114,9 @@ func TestDialects(t *testing.T) {
 		{"hostb -vvc rc_bw", "", "-v explains each result"},
 		{"hostb conf", "", "sdr-perf doctor"},
 		// ours, written as others do
+		{"-loopback -rtt 25ms -rate=1g -size 4k", "loopback=true rate=1 Gbit/s rtt=25 ms size=4KiB", ""},
+		{"-ec 16,4 -reliability ec-mds -tx_depth=4 hostb", "ec=16,4 inflight=4 reliability=[ec-mds] hostb", ""},
+		{"-abs 4k hostb", "", "--size has no effect: --all measures all sizes"}, // which are three flags
 		{"--loopback --rate 10g --rtt 25ms --drop 1%", "drop=0.01 loopback=true rate=10 Gbit/s rtt=25 ms", ""},
 		{"--loopback --ib_port 1", "", "userroce is none"},
 		{"hostb 4096", "", "4096 is no HOST"},
