@@ -462,11 +462,12 @@ func TestWaitsForFile(t *testing.T) {
 	errs := make(chan error, 1)
 	info := sdrnet.FileInfo{Size: 1}
 	var waited []error
+	none := newTarget(t) // which gets nothing
 	content := talker{strings.NewReader("x"), sync.OnceFunc(func() { // from when on both ends have begun
 		short, cancel := context.WithCancel(ctx)
 		cancel()
 		waited = append(waited, a.SendFile(short, strings.NewReader("y"), info, nil))
-		_, err := b.RecvFile(short, nil, nil)
+		_, err := b.RecvFile(short, none, nil)
 		waited = append(waited, err)
 	})}
 	go func() { errs <- a.SendFile(ctx, content, info, nil) }()

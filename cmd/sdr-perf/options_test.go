@@ -70,7 +70,7 @@ func TestOptionsBetweenProcesses(t *testing.T) {
 }
 
 // measured are the words of a run's output that differ from run to run: times, rates, shares of packets.
-var measured = regexp.MustCompile(`\b[0-9][0-9.]*( ns| µs| ms| s|%)?`)
+var measured = regexp.MustCompile(`\b[0-9][0-9.]*(e-[0-9]+)?( ns| µs| ms| s|%)?`)
 
 // TestTableWhole: all that a run prints, with what was measured masked.
 func TestTableWhole(t *testing.T) {
