@@ -462,7 +462,7 @@ func TestWaitsForFile(t *testing.T) {
 	errs := make(chan error, 1)
 	info := sdrnet.FileInfo{Size: 1}
 	var waited []error
-	none := newTarget(t) // which gets nothing
+	none := newTarget(t)                                             // which gets nothing
 	content := talker{strings.NewReader("x"), sync.OnceFunc(func() { // from when on both ends have begun
 		short, cancel := context.WithCancel(ctx)
 		cancel()
