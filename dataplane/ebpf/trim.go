@@ -119,7 +119,7 @@ func Attach(index int, c Config) (*Trimmer, error) {
 		o.Flags = link.XDPGenericMode
 	}
 	if t.link, err = link.AttachXDP(o); err != nil {
-		return nil, errors.Join(attachError(index, err), t.Close())
+		return nil, errors.Join(attachError(index, release(), err), t.Close())
 	}
 	return t, nil
 }
@@ -136,8 +136,8 @@ func checkFrames(index int) error {
 	return nil
 }
 
-// attachError says in one line why the program is not on an interface.
-func attachError(index int, err error) error {
+// attachError says in one line why the program is not on an interface, on a kernel of a release.
+func attachError(index int, release string, err error) error {
 	name, mtu := fmt.Sprintf("interface %d", index), 0
 	if dev, unknown := net.InterfaceByIndex(index); unknown == nil {
 		name, mtu = dev.Name, dev.MTU
@@ -148,13 +148,40 @@ func attachError(index int, err error) error {
 		return fmt.Errorf("attach to %s: it has another XDP program (ip link shows it): %w", name, unix.EBUSY)
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("attach to %s: %w", name, errRights)
+	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.EINVAL) && isOld(release): // the library looks for links of any program, which are there since 5.7
+		return fmt.Errorf("attach to %s: Linux %s has no links of XDP programs: run %s or later (%w)", name, release, leastLinux, err)
 	case errors.Is(err, unix.ERANGE), errors.Is(err, unix.EINVAL) && mtu > ethernet: // veth says the one, drivers of NICs the other
-		return fmt.Errorf("attach to %s: its MTU of %d, or that of a veth's other end, is too large for an XDP program: ip link set dev %s mtu 3000, or "+generic+" (%w)", name, mtu, name, err)
+		smaller := 3000
+		if mtu <= smaller && mtu > ethernet {
+			smaller = ethernet
+		}
+		return fmt.Errorf("attach to %s: its MTU of %d, or that of a veth's other end, is too large for an XDP program: ip link set dev %s mtu %d, or "+generic+" (%w)", name, mtu, name, smaller, err)
 	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EINVAL): // what is in the way, drivers tell netlink's users alone
-		return fmt.Errorf("attach to %s: its driver refuses XDP programs as it is set up (LRO, GRO in hardware, a bond's link without XDP): "+
-			"change that, or "+generic+" (%w)", name, err)
+		long := "" // bnxt, mvneta and stmmac say so of a frame that is too long, too
+		if mtu > ethernet {
+			long = fmt.Sprintf("an MTU of %d, ", mtu)
+		}
+		return fmt.Errorf("attach to %s: its driver refuses XDP programs as it is set up (%sLRO, GRO in hardware, a bond's link without XDP): "+
+			"change that, or "+generic+" (%w)", name, long, err)
 	}
 	return fmt.Errorf("attach to %s: %w", name, err)
+}
+
+// leastLinux is the first release with all that the program and its link need.
+const leastLinux = "Linux 5.9"
+
+// isOld reports whether a release is before leastLinux. That alone refuses nothing: distributions carry such things back.
+func isOld(release string) bool {
+	var major, minor int
+	n, _ := fmt.Sscanf(release, "%d.%d", &major, &minor)
+	return n == 2 && (major < 5 || major == 5 && minor < 9)
+}
+
+// release is that of the kernel, such as 6.1.0-9-amd64.
+func release() string {
+	var u unix.Utsname
+	_ = unix.Uname(&u) // fails for bad addresses alone
+	return unix.ByteSliceToString(u.Release[:])
 }
 
 const generic = "have the kernel run it behind the driver, which is slower (Generic, --generic)"
@@ -163,6 +190,21 @@ const rights = "root, not that of a user namespace, or CAP_BPF, CAP_PERFMON and 
 
 // errRights is os.ErrPermission. What the library says of it is advice for a program.
 var errRights = fmt.Errorf("%w: it takes %s", unix.EPERM, rights)
+
+// loadError says in one line why the program could not be loaded, on a kernel of a release.
+func loadError(release string, err error) error {
+	switch {
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("load the program: %w; before Linux 5.11 also 64 KiB that may be locked (ulimit -l)", errRights)
+	case errors.Is(err, unix.ENOSYS):
+		return fmt.Errorf("load the program: this kernel is built without eBPF (CONFIG_BPF_SYSCALL), or a sandbox keeps it away: run it outside (%w)", unix.ENOSYS)
+	case errors.Is(err, unix.EACCES): // the length of a frame is a difference of pointers, which takes CAP_PERFMON (allow_ptr_leaks of the verifier)
+		return fmt.Errorf("load the program: the kernel's verifier refuses it; it takes %s, and %s: %w", rights, leastLinux, err)
+	case isOld(release): // loops, data sections and wider jumps are refused in words that only who knows verifiers understands
+		return fmt.Errorf("load the program: Linux %s refuses it: run %s or later (%w)", release, leastLinux, err)
+	}
+	return fmt.Errorf("load the program: %w", err)
+}
 
 // load loads the program of an object; with ownClock it takes the time from a variable.
 func load(spec *ebpf.CollectionSpec, m *trim.Meter, keep uint32, ownClock bool) (*Trimmer, error) {
@@ -174,13 +216,8 @@ func load(spec *ebpf.CollectionSpec, m *trim.Meter, keep uint32, ownClock bool) 
 		return nil, err
 	}
 	t := new(Trimmer)
-	switch err := spec.LoadAndAssign(&t.objects, nil); {
-	case errors.Is(err, unix.EPERM):
-		return nil, fmt.Errorf("load the program: %w; before Linux 5.11 also 64 KiB that may be locked (ulimit -l)", errRights)
-	case errors.Is(err, unix.EACCES): // the length of a frame is a difference of pointers, which takes CAP_PERFMON (allow_ptr_leaks of the verifier)
-		return nil, fmt.Errorf("load the program: the kernel's verifier refuses it; it takes %s: %w", rights, err)
-	case err != nil:
-		return nil, fmt.Errorf("load the program: %w", err)
+	if err := spec.LoadAndAssign(&t.objects, nil); err != nil {
+		return nil, loadError(release(), err)
 	}
 	if err := t.objects.Meters.Put(uint32(0), m); err != nil {
 		return nil, errors.Join(err, t.Close())

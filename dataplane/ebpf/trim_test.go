@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
 	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/internal/race"
@@ -314,16 +316,68 @@ func withCapabilities(caps uint64, f func() error) error {
 	return <-done
 }
 
-// What drivers answer to a frame that is longer than a page is said in words.
+// What drivers answer to a frame that is longer than a page is said in words, and so is what kernels answer that don't know links of XDP programs.
 func TestAttachError(t *testing.T) {
-	const none = 1 << 30
-	require.ErrorContains(t, attachError(none, unix.ERANGE), "is too large for an XDP program")
-	require.NotContains(t, attachError(none, unix.EINVAL).Error(), "too large")
-	require.ErrorContains(t, attachError(none, unix.EINVAL), "its driver refuses XDP programs")
-	require.ErrorContains(t, attachError(none, unix.EOPNOTSUPP), "--generic")
-	require.ErrorContains(t, attachError(1, unix.EINVAL), "lo: its MTU of 65536")
-	require.ErrorContains(t, attachError(none, unix.EEXIST), "another XDP program")
-	require.ErrorContains(t, attachError(none, unix.EPERM), "CAP_PERFMON")
+	const (
+		none     = 1 << 30
+		now, old = "6.1.0-9-amd64", "5.8.0-63-generic"
+	)
+	require.ErrorContains(t, attachError(none, now, unix.ERANGE), "is too large for an XDP program")
+	require.NotContains(t, attachError(none, now, unix.EINVAL).Error(), "too large")
+	require.ErrorContains(t, attachError(none, now, unix.EINVAL), "its driver refuses XDP programs as it is set up (LRO")
+	require.ErrorContains(t, attachError(none, now, unix.EOPNOTSUPP), "--generic")
+	require.ErrorContains(t, attachError(1, now, unix.EINVAL), "lo: its MTU of 65536")
+	require.ErrorContains(t, attachError(1, now, unix.EOPNOTSUPP), "as it is set up (an MTU of 65536, LRO")
+	require.ErrorContains(t, attachError(none, now, unix.EEXIST), "another XDP program")
+	require.ErrorContains(t, attachError(none, now, unix.EPERM), "CAP_PERFMON")
+	require.ErrorContains(t, attachError(none, old, unix.EINVAL), "Linux 5.8.0-63-generic has no links of XDP programs: run Linux 5.9 or later")
+	require.ErrorContains(t, attachError(none, "5.4.0-42-generic", fmt.Errorf("bpf_link %w (requires >= v5.7)", ebpf.ErrNotSupported)), "run Linux 5.9 or later")
+	require.ErrorContains(t, attachError(none, old, unix.EBUSY), "another XDP program")
+}
+
+// An interface whose MTU is that which is advised for longer frames is advised a smaller one.
+func TestAttachErrorOfTheAdvisedMTU(t *testing.T) {
+	done := make(chan error)
+	var err error
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the namespace ends with the thread
+		done <- func() error {
+			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+				return err
+			}
+			lo, failed := netlink.LinkByName("lo")
+			if failed != nil {
+				return failed
+			}
+			if failed := netlink.LinkSetMTU(lo, 3000); failed != nil {
+				return failed
+			}
+			err = attachError(lo.Attrs().Index, "6.1", unix.EINVAL)
+			return nil
+		}()
+	}()
+	if failed := <-done; errors.Is(failed, unix.EPERM) {
+		t.Skip("no right to make a network namespace: ", failed)
+	} else {
+		require.NoError(t, failed)
+	}
+	require.ErrorContains(t, err, "its MTU of 3000")
+	require.ErrorContains(t, err, "ip link set dev lo mtu 1500")
+}
+
+// Where the kernel is too old, or has no eBPF at all, it says so.
+func TestLoadError(t *testing.T) {
+	const now, old = "6.1.0-9-amd64", "4.19.0-21-amd64"
+	loop := fmt.Errorf("load program: %w: back-edge from insn 170 to 160", unix.EINVAL)
+	require.ErrorContains(t, loadError(old, loop), "Linux 4.19.0-21-amd64 refuses it: run Linux 5.9 or later (load program: ")
+	require.EqualError(t, loadError(now, loop), "load the program: "+loop.Error())
+	require.ErrorContains(t, loadError(now, unix.EACCES), rights)
+	require.ErrorContains(t, loadError(old, unix.EPERM), "ulimit -l")
+	require.ErrorContains(t, loadError(now, unix.ENOSYS), "CONFIG_BPF_SYSCALL")
+	for r, is := range map[string]bool{"5.8.18": true, "4.18.0-553.el8_10.x86_64": true, "5.9.0": false, "5.10.0-28": false, "6.1-rc3": false, "10.0": false, "": false, "x": false} {
+		require.Equal(t, is, isOld(r), r)
+	}
+	require.Regexp(t, `^\d+\.\d+`, release())
 }
 
 func TestConfig(t *testing.T) {
