@@ -3,7 +3,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"io"
 	"net"
 	"os"
@@ -14,11 +16,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage/usagetest"
 	"github.com/sdr-rdma/go-sdr/dataplane/ebpf"
 	"github.com/sdr-rdma/go-sdr/roce"
+	"github.com/sdr-rdma/go-sdr/switchfn/trim"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -123,6 +127,92 @@ func TestAttachMTU(t *testing.T) {
 		m, err := x.Meter()
 		return err == nil && m.Data+m.Trimmed == 2 && m.Trimmed > 0 // the first finds an empty queue, unless the kernel has sent something
 	}, 10*time.Second, time.Millisecond)
+}
+
+// What the program leaves of packets arrives behind the switch as right packets, by what their own fields say, whether the driver or the kernel runs it: over IPv4
+// without a UDP checksum, although they had one, over IPv6 with a right one. A fragment is not cut.
+func TestAttachCutsWhatPasses(t *testing.T) {
+	needNetworks(t)
+	v4 := writeFrame(1024)
+	binary.BigEndian.PutUint16(v4[40:], 0x1234)
+	v6 := append(append(bytes.Clone(v4[:12]), 0x86, 0xdd), make([]byte, 40)...)
+	v6 = append(v6, v4[34:]...)
+	v6[14], v6[15] = 6<<4|trim.Data.TOS(2)>>4, trim.Data.TOS(2)<<4
+	binary.BigEndian.PutUint16(v6[18:], uint16(len(v6)-54))
+	v6[20], v6[21] = unix.IPPROTO_UDP, 64
+	v6[22], v6[37], v6[38], v6[53] = 0xfe, 1, 0xfe, 2
+	const left = 12 + 16 + 4 // BTH, RETH and immediate
+	for _, generic := range []bool{false, true} {
+		l, err := newLab(1500)
+		require.NoError(t, err)
+		defer l.close()
+		var x *ebpf.Trimmer
+		err = l.sw.do(func() (err error) {
+			if err = l.bridge(); err == nil {
+				x, err = attach(l.ports[0], ebpf.Config{Rate: 10 * units.Kbit, Queue: 1, Generic: generic})
+			}
+			return err
+		})
+		skipWithoutRight(t, err)
+		require.NoError(t, err)
+		defer x.Close()
+
+		cut := through(t, l, v4, 14+20+8+left)
+		require.EqualValues(t, 20+8+left, binary.BigEndian.Uint16(cut[16:]))
+		require.EqualValues(t, 0xffff, sum(cut[14:34]))
+		require.Equal(t, trim.HeaderOnly.TOS(2), cut[15])
+		require.Equal(t, v4[26:38], cut[26:38], "addresses and ports")
+		require.EqualValues(t, 8+left, binary.BigEndian.Uint16(cut[38:]))
+		require.Zero(t, binary.BigEndian.Uint16(cut[40:]))
+		require.Equal(t, v4[42:42+left], cut[42:])
+
+		cut = through(t, l, v6, 14+40+8+left)
+		require.EqualValues(t, 8+left, binary.BigEndian.Uint16(cut[18:]))
+		require.Equal(t, trim.HeaderOnly.TOS(2), cut[14]<<4|cut[15]>>4)
+		require.EqualValues(t, 8+left, binary.BigEndian.Uint16(cut[58:]))
+		require.NotZero(t, binary.BigEndian.Uint16(cut[60:]))
+		require.EqualValues(t, 0xffff, sum(append(bytes.Clone(cut[22:]), 0, 8+left, 0, unix.IPPROTO_UDP)))
+		require.Equal(t, v6[62:62+left], cut[62:])
+
+		before, err := x.Meter()
+		require.NoError(t, err)
+		fragment := bytes.Clone(v4)
+		fragment[20] = 0x20 // MF
+		write(t, packetSocket(t, l.hosts[0], 0), fragment)
+		require.Eventually(t, func() bool {
+			m, err := x.Meter()
+			return err == nil && m.Trimmed == before.Trimmed && m.Other+m.Dropped > before.Other+before.Dropped
+		}, 10*time.Second, time.Millisecond)
+	}
+}
+
+// through sends a frame from a lab's first host until what arrives of one at the second has so many bytes.
+func through(t *testing.T, l *lab, f []byte, want int) []byte {
+	in, out, b := packetSocket(t, l.hosts[0], 0), packetSocket(t, l.hosts[1], unix.ETH_P_ALL), make([]byte, 2000)
+	require.NoError(t, unix.SetsockoptTimeval(out, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 50_000}))
+	for begun := time.Now(); time.Since(begun) < 10*time.Second; {
+		write(t, in, f)
+		for {
+			n, err := unix.Read(out, b)
+			if err != nil { // nothing more: the bridge may not have been ready
+				require.Contains(t, []error{unix.EAGAIN, unix.EINTR}, err)
+				break
+			}
+			if n == want && bytes.Equal(b[:14], f[:14]) { // not what the kernel sends, nor what was let pass
+				return b[:n]
+			}
+		}
+	}
+	require.Fail(t, "it does not arrive", "%d bytes of %d", want, len(f))
+	return nil
+}
+
+// sum is that of the Internet checksum (RFC 1071).
+func sum(b []byte) (s uint32) {
+	for ; len(b) > 1; b = b[2:] {
+		s += uint32(binary.BigEndian.Uint16(b))
+	}
+	return s>>16 + s&0xffff
 }
 
 // A tunnel's packets begin with their IP header, in which the program finds none: it is refused before anything is attached.
