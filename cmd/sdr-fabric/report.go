@@ -306,7 +306,7 @@ func (r *report) print(w io.Writer) {
 	usage.Fillf(w, "%d sent again, by %.1f %% of messages", p.Retransmitted, 100*p.Repeating)
 	usage.Fillf(w, "%d timeouts, %d headers lost, %d notifications, %d pauses for %s in all", r.Timeouts, p.HeadersLost, r.CNPs, r.Pauses, us(r.PauseNS))
 	if r.Completed > 0 {
-		usage.Fillf(w, "goodput %.1f Gbit/s; Jain %.3f", r.GoodputGbps, r.Jain)
+		usage.Fillf(w, "goodput %v; Jain %.3f", units.Rate(r.GoodputGbps*float64(units.Gbit)), r.Jain)
 	}
 	usage.Fillf(w, "hash %s", r.Hash)
 }

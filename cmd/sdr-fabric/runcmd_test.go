@@ -49,6 +49,13 @@ func TestRunStopped(t *testing.T) {
 	require.Regexp(t, `(?s)size<=10KiB .*10KiB<size<=100KiB .*size>100KiB `, out)
 }
 
+// The goodput of a slow network is not 0.
+func TestRunSlow(t *testing.T) {
+	out, err := command(t, "run", "-q", "--topo", "star:2,10mbit", "--load", "incast:1,1MiB")
+	require.NoError(t, err)
+	require.Regexp(t, `\ngoodput 9\.\d+ Mbit/s; Jain 1\.000\n`, out)
+}
+
 // What is no file is written to, "-" is standard output, and nothing else appears.
 func TestRunFiles(t *testing.T) {
 	dir := t.TempDir()
