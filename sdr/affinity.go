@@ -20,8 +20,10 @@ func (w *worker) bindToCPU() (leave func(), err error) {
 	}
 	cpu := cpus[w.engine.ID%len(cpus)]
 	var before, set unix.CPUSet
-	set.Set(cpu)
-	if !set.IsSet(cpu) { // negative, or beyond what the set holds
+	if cpu >= 0 { // Set takes -1 for processor 63, and panics from -64 on
+		set.Set(cpu)
+	}
+	if set.Count() == 0 { // beyond what the set holds, too
 		return nil, fmt.Errorf("%w: there is no processor %d", ErrArgument, cpu)
 	}
 	runtime.LockOSThread()

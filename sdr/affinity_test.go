@@ -4,6 +4,7 @@ package sdr_test
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,9 +59,12 @@ func TestCPUs(t *testing.T) {
 	require.NoError(t, c.Close())
 	require.Equal(t, before, tied(t, cpu), "threads are given back as they were")
 
-	for _, bad := range []int{-1, 1023, 1 << 20} {
+	for _, bad := range []int{-1, -64, math.MinInt, 1023, 1 << 20} {
 		_, err = sdr.NewEndpoint(dev, sdr.EndpointConfig{Workers: 2, CPUs: []int{cpu, bad}})
 		require.ErrorContains(t, err, fmt.Sprintf("processor %d", bad))
+		if bad < 0 {
+			require.ErrorIs(t, err, sdr.ErrArgument, "it is asked of nobody, the kernel not either")
+		}
 	}
 	require.NoError(t, dev.Close())
 
