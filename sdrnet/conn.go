@@ -154,11 +154,15 @@ func (c *Conn) Stats() (messages, memory reliability.Stats) {
 
 // Close ends the connection. What the peer has not received yet is lost; a Send that has returned was
 // received. Calls under way fail with net.ErrClosed when their memory is the caller's again. What a Stream
-// holds is freed; a message that was not released keeps its memory (Message.Release). Close is idempotent
+// holds is freed; a message that was not released keeps its memory (Message.Release). Of a connection that has failed at this end, because the
+// peer was silent for too long, say, Close tells the peer so as CloseWithReason does: it may have lost messages. Close is idempotent
 // and takes about a second at most.
 func (c *Conn) Close() error {
 	c.closeOnce.Do(func() {
 		close(c.closing)
+		if err := c.failure(); err != nil {
+			c.session.giveReasonUnlessGiven(err.Error())
+		}
 		errs := make(chan error, lanes)
 		for _, l := range c.lane {
 			go func() { errs <- l.Close() }()
@@ -174,6 +178,16 @@ func (c *Conn) Close() error {
 		c.closeErr = errors.Join(c.closeErr, c.release())
 	})
 	return c.closeErr
+}
+
+// failure is what this end has found wrong with the connection, if anything: not that the peer has closed it.
+func (c *Conn) failure() error {
+	for _, l := range c.lane {
+		if _, err := l.Connected(); err != nil && !errors.Is(err, sdr.ErrPeerClosed) {
+			return err
+		}
+	}
+	return nil
 }
 
 // CloseWithReason is Close for an end that refuses what the peer wants, or can't do it: the peer's calls fail with

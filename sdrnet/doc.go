@@ -37,7 +37,8 @@
 // Errors wrap what programs written for package net ask for: net.ErrClosed when this end has closed
 // the Conn or Listener, or a stream of SendFrom has failed before; os.ErrDeadlineExceeded after a deadline; and when the
 // peer has closed in order, io.EOF from Recv and Read, from Read only behind all that it wrote, and syscall.EPIPE and sdr.ErrPeerClosed from what sends.
-// A peer that died is sdr.ErrPeerDead. One that closed with a reason, in words of its own, is an *oob.PeerError. Where the peer lives and has only given
+// A peer that died is sdr.ErrPeerDead. One that closed with a reason, in words of its own or because the connection had failed at its end, is an
+// *oob.PeerError. Where the peer lives and has only given
 // up its half of a transfer between memories or of a stream, RecvMemory and RecvTo fail with sdr.ErrAborted, SendMemory and SendFrom with sdr.ErrCompleted.
 //
 // The error of a call that its context ended wraps both ctx.Err and context.Cause(ctx), and after a deadline

@@ -3,6 +3,7 @@
 package sdrnet
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -278,6 +279,13 @@ func (m *session) giveReason(reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.reason = reason
+}
+
+// giveReasonUnlessGiven is giveReason for a reason that is worth less than one that was given before.
+func (m *session) giveReasonUnlessGiven(reason string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.reason = cmp.Or(m.reason, reason)
 }
 
 // abortTime bounds what abort waits for a peer that takes nothing.
