@@ -164,7 +164,7 @@ func (t *sendTransfer) open(g grant) bool {
 		return false // for a longer buffer than the transfer needs
 	}
 	begin, n := t.o.message(i, t.info.Length)
-	if n > g.length { // what is posted in place of a receive that was given up before its turn; COMPLETED follows
+	if g.length == 0 && n > 0 { // what is posted in place of a receive that was given up before its turn; COMPLETED follows
 		t.fail(errEarly)
 		return false
 	}
