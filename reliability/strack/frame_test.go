@@ -140,11 +140,16 @@ func TestWhatWasComputed(t *testing.T) {
 		change func()
 		want   losses
 	}{
-		{"lost and sent again", func() { snd.scheme.losses = losses{}; snd.stats.Retransmitted = 2 }, losses{16, 3}},
-		{"more than all", func() { snd.lost = 16 }, losses{32, 19}},
-		{"congestion", func() { snd.marked = true }, losses{32, 19}},
-		{"too long for parity", func() { snd.marked, snd.transfer.Units = false, mostCoded+1 }, losses{32, 19}},
-		{"without parity", func() { snd.cfg.Parity, snd.transfer.Units = false, 16 }, losses{32, 19}},
+		{"lost and sent again", func() {
+			snd.scheme.losses, snd.stats.Retransmitted = losses{}, 2
+			for u := range uint32(8) { // of the other half nobody knows
+				arrived(u, 1)
+			}
+		}, losses{16, 1*2 + 2}},
+		{"more than all", func() { snd.lost = 16 }, losses{32, 20}},
+		{"congestion", func() { snd.marked = true }, losses{32, 20}},
+		{"too long for parity", func() { snd.marked, snd.transfer.Units = false, mostCoded+1 }, losses{32, 20}},
+		{"without parity", func() { snd.cfg.Parity, snd.transfer.Units = false, 16 }, losses{32, 20}},
 	} {
 		c.change()
 		snd.OnCompleted(1000)

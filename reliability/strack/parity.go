@@ -23,9 +23,9 @@ const (
 )
 
 // losses is what the transfers of a Conn have taught of the share of units that are lost although there is no congestion.
-type losses struct{ sent, lost int }
+type losses struct{ sent, lost float64 }
 
-func (l *losses) add(sent, lost int) {
+func (l *losses) add(sent, lost float64) {
 	l.sent, l.lost = l.sent+sent, l.lost+lost
 	if l.sent > manyUnits {
 		l.sent, l.lost = l.sent/2, l.lost/2
@@ -37,7 +37,7 @@ func (l *losses) parity(units int) int {
 	if l.lost == 0 || units > mostCoded {
 		return 0
 	}
-	return min(core.Parity(units, min(float64(l.lost)/float64(l.sent), mostLost)), mostParity)
+	return min(core.Parity(units, min(l.lost/l.sent, mostLost)), mostParity)
 }
 
 // A codingState is how far the parity of a transfer is.
@@ -115,12 +115,33 @@ func (s *sender) learn(computed []uint8) bool {
 		if int(u) >= s.transfer.Units || uint32(u) >= s.core.Sent() {
 			return false
 		}
-		if x := s.at(uint32(u)); int32(s.paths.state[x.channel].arrived-x.order) > 0 {
+		if s.passed(uint32(u)) {
 			lost++
 		}
 	}
 	s.lost = max(s.lost, lost)
 	return true
+}
+
+// passed reports whether something later of the channel of a unit has arrived.
+func (s *sender) passed(unit uint32) bool {
+	x := s.at(unit)
+	return int32(s.paths.state[x.channel].arrived-x.order) > 0
+}
+
+// computedLost is how many units were lost and computed, most likely. It is known only of those that others have passed, a half of them where each
+// channel carries two.
+func (s *sender) computedLost() float64 {
+	if s.lost == 0 {
+		return 0
+	}
+	passed := 0
+	for u := range uint32(s.transfer.Units) {
+		if s.passed(u) {
+			passed++
+		}
+	}
+	return float64(s.lost) * float64(s.transfer.Units) / float64(max(s.lost, passed))
 }
 
 // OnCompleted takes in what the transfer has taught, unless it met congestion.
@@ -132,7 +153,8 @@ func (s *sender) OnCompleted(units.Instant) {
 	if s.core.Timeouts() > 0 {
 		again = min(again, 1) // all that was under way was repeated
 	}
-	s.scheme.losses.add(s.transfer.Units, min(s.lost+again, s.transfer.Units))
+	n := float64(s.transfer.Units)
+	s.scheme.losses.add(n, min(s.computedLost()+float64(again), n))
 }
 
 // decode starts to compute what is missing.

@@ -70,6 +70,7 @@ func TestParityOfShortMessages(t *testing.T) {
 			at(bare, 50), at(coded, 50), at(bare, 99), at(coded, 99), ratio, st.Sent, st.Parity, st.Recovered, st.Retransmitted)
 		require.NotZero(t, st.Recovered)
 		require.LessOrEqual(t, ratio, 0.8)
+		require.Less(t, st.Retransmitted, uint64(n/100), "with parity for what is lost, not for half of it")
 	}
 }
 
