@@ -225,8 +225,16 @@ func TestKilledLeavesNothing(t *testing.T) {
 // asUser runs the program with its arguments as an ordinary user, and returns its exit status and what it said. stdout may be nil.
 func asUser(t *testing.T, stdout io.Writer, args ...string) (exit int, said string) {
 	t.Helper()
-	program := build(t, ".")
-	require.NoError(t, os.Chmod(filepath.Dir(filepath.Dir(program)), 0o755)) // os.MkdirTemp's is its user's alone
+	built, err := os.ReadFile(build(t, "."))
+	require.NoError(t, err)
+	folder, err := os.MkdirTemp("/tmp", "sdr-switch-") // not in TMPDIR, which may be another user's alone
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	program := filepath.Join(folder, "sdr-switch")
+	require.NoError(t, os.WriteFile(program, built, 0o755))
+	for _, path := range []string{folder, program} { // whatever umask this user has
+		require.NoError(t, os.Chmod(path, 0o755))
+	}
 	c := exec.Command(program, args...)
 	c.Dir = "/"
 	var b bytes.Buffer
