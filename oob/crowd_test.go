@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/sdr-rdma/go-sdr/internal/heaptest"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -192,9 +192,7 @@ func TestWaitingPeersHoldLittle(t *testing.T) {
 
 func waitingPeersHoldLittle(t *testing.T, guests bool) {
 	l, _ := listen(t, Config{})
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
+	before := heaptest.Live()
 	const messages, senders = 6, 64
 	message := bytes.Repeat([]byte{7}, int(DefaultMaxBlob)/2)
 	flood := appendFrame(nil, frame{kind: kindBlob, number: 1, payload: []byte("early")})
@@ -222,10 +220,7 @@ func waitingPeersHoldLittle(t *testing.T, guests bool) {
 		})
 	}
 	time.Sleep(600 * time.Millisecond)
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	grown := units.Bytes(after.HeapAlloc) - units.Bytes(before.HeapAlloc)
-	require.Less(t, grown, 8*units.MiB, "for %d peers that send what they can", senders)
+	require.Less(t, heaptest.Live()-before, 8*units.MiB, "for %d peers that send what they can", senders)
 	for len(all) < senders {
 		accept()
 	}
@@ -254,13 +249,7 @@ func TestHeldBack(t *testing.T) {
 	flood = appendFrame(flood, frame{kind: kindBlob, number: 1, payload: bytes.Repeat([]byte("blob"), maxHeld)})
 	flood = appendFrame(flood, frame{kind: kindMessage, number: messages + 1, payload: []byte("behind it")})
 	flood = append(flood, reasonFrame(CodeRejected, "enough")...)
-	heap := func() units.Bytes {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return units.Bytes(m.HeapAlloc)
-	}
-	before := heap()
+	before := heaptest.Live()
 	var all []*Conn
 	for _, nc := range crowd(t, l, senders, false, "127.0.0.1") {
 		go func() { _, _ = nc.Write(flood) }()
@@ -272,7 +261,7 @@ func TestHeldBack(t *testing.T) {
 		all = append(all, c)
 	}
 	time.Sleep(200 * time.Millisecond)
-	require.Less(t, heap()-before, 2*units.MiB, "for %d peers that send what they can", senders)
+	require.Less(t, heaptest.Live()-before, 2*units.MiB, "for %d peers that send what they can", senders)
 	c := all[0]
 	for i := range messages {
 		m, err := c.Recv(testContext(t))

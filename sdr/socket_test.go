@@ -19,6 +19,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
+	"github.com/sdr-rdma/go-sdr/internal/heaptest"
 	"github.com/sdr-rdma/go-sdr/internal/race"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -168,12 +169,9 @@ func TestWorkers(t *testing.T) {
 func TestIdleQPMemory(t *testing.T) {
 	s := newSockets(t, 1)
 	s.connect(t, sdr.QPConfig{})
-	heap := func() uint64 {
-		runtime.GC()
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
+	heap := func() units.Bytes {
+		runtime.GC() // and Live's: what is pooled goes with the second
+		return heaptest.Live()
 	}
 	const n = 100
 	before := heap()
@@ -181,8 +179,8 @@ func TestIdleQPMemory(t *testing.T) {
 		s.connect(t, sdr.QPConfig{})
 	}
 	each := (heap() - before) / (2 * n)
-	t.Logf("an idle, connected QP with default limits costs %v", units.Bytes(each))
-	require.LessOrEqual(t, units.Bytes(each), 64*units.KiB)
+	t.Logf("an idle, connected QP with default limits costs %v", each)
+	require.LessOrEqual(t, each, 64*units.KiB)
 }
 
 // TestManyQPs lets 512 queue pairs of an endpoint carry a message each, all at once; fewer

@@ -8,13 +8,13 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/internal/heaptest"
 	"github.com/sdr-rdma/go-sdr/internal/oobtest"
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/sdr"
@@ -186,13 +186,7 @@ func TestSessionsHoldLittle(t *testing.T) {
 	l, err := oob.Listen(t.Context(), "127.0.0.1:0", oob.Config{})
 	require.NoError(t, err)
 	defer l.Close()
-	heap := func() units.Bytes {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return units.Bytes(m.HeapAlloc)
-	}
-	before := heap()
+	before := heaptest.Live()
 	const peers = 16
 	var flooded sync.WaitGroup
 	flooded.Go(func() { oobtest.Flood(t, l.Addr().String(), peers) })
@@ -205,7 +199,7 @@ func TestSessionsHoldLittle(t *testing.T) {
 		defer s.Abort("")
 	}
 	flooded.Wait()
-	require.Eventually(t, func() bool { return heap()-before < peers*oob.DefaultMaxBlob+2*units.MiB }, 5*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return heaptest.Live()-before < peers*oob.DefaultMaxBlob+2*units.MiB }, 5*time.Second, 50*time.Millisecond)
 }
 
 // TestBuffersAreUsedAgain: a connection takes memory for the messages that are under way or held at a time, however many there are in all.

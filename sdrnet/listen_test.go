@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,6 +24,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
+	"github.com/sdr-rdma/go-sdr/internal/heaptest"
 	"github.com/sdr-rdma/go-sdr/internal/oobtest"
 	"github.com/sdr-rdma/go-sdr/internal/watched"
 	"github.com/sdr-rdma/go-sdr/oob"
@@ -107,16 +107,10 @@ func TestCrowdOfOneHost(t *testing.T) {
 func TestGuestsHoldLittle(t *testing.T) {
 	l := listen(t, &sdrnet.Config{Logger: slog.New(slog.DiscardHandler)})
 	connect(t, l, nil) // opens the device, which has memory of its own
-	heap := func() units.Bytes {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return units.Bytes(m.HeapAlloc)
-	}
-	before := heap()
+	before := heaptest.Live()
 	const guests = 32 // of 64 places
 	oobtest.Flood(t, l.Addr().String(), guests)
-	require.Less(t, heap()-before, 8*units.MiB, "for %d peers that send what they can", guests)
+	require.Less(t, heaptest.Live()-before, 8*units.MiB, "for %d peers that send what they can", guests)
 
 	ctx := testContext(t)
 	c, err := sdrnet.Dial(ctx, l.Addr().String(), nil)

@@ -7,14 +7,15 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"net/netip"
-	"runtime"
 	"testing"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/internal/heaptest"
 	"github.com/sdr-rdma/go-sdr/roce"
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 func TestNewQPErrors(t *testing.T) {
@@ -162,18 +163,14 @@ func TestIdleQPMemory(t *testing.T) {
 	e := newSide(t, sideConfig{Config: testConfig(t, false)})
 	const count = 512 * 16
 	c := backend.QPConfig{Type: backend.UC, SendCQ: e.cq, RecvCQ: e.cq, Table: e.table, MTU: 4096}
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
+	before := heaptest.Live()
 	for i := range count {
 		c.Channel = i
 		q, err := e.d.NewQP(c)
 		require.NoError(t, err)
 		require.NoError(t, q.Connect(backend.QPInfo{Addr: e.d.addr, QPN: 2 + uint32(i)}))
 	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(512*count))
+	require.Less(t, heaptest.Live()-before, units.Bytes(512*count))
 }
 
 // TestForeignPeer: a peer that doesn't announce identification 0 gets no trains on IPv4, and the

@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"os"
-	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
+	"github.com/sdr-rdma/go-sdr/internal/heaptest"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/reliability/adaptive"
 	"github.com/sdr-rdma/go-sdr/reliability/ec"
@@ -49,13 +49,13 @@ func TestSoak(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	end := time.Now().Add(*soakFor)
 	var count tally
-	var heap uint64
+	var heap units.Bytes
 	for round := 0; round == 0 || time.Now().Before(end); round++ {
 		session(t, rng.Uint64(), &count)
 		if t.Failed() {
 			t.Fatalf("failed with seed %d in round %d", seed, round)
 		}
-		if h := heapInUse(); round == 2 {
+		if h := heaptest.Live(); round == 2 {
 			heap = h
 		} else if round > 2 {
 			require.Less(t, h, 2*heap+64<<20, "the heap grows, seed %d", seed)
@@ -66,13 +66,6 @@ func TestSoak(t *testing.T) {
 }
 
 type tally struct{ transfers, cancelled, bytes atomic.Int64 }
-
-func heapInUse() uint64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
-}
 
 // session connects two ends over a bad link, moves transfers both ways, and
 // closes in the middle of things.
