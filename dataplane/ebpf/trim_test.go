@@ -274,46 +274,54 @@ func TestRights(t *testing.T) {
 func TestDetached(t *testing.T) {
 	m := trim.Meter{PSPerByte: 1, Limit: 1}
 	loadForTest(t, committed(t), &m, 0)
-	done := make(chan error)
 	var after error
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the namespace ends with the thread
-		done <- func() error {
-			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-				return err
-			}
-			const lo = 1
-			x, err := Attach(lo, Config{Rate: units.Gbit, Queue: units.KiB})
-			if err != nil {
-				return err
-			}
-			if err := errors.Join(x.Attached(), x.link.Detach()); err != nil {
-				return errors.Join(err, x.Close())
-			}
-			after = x.Attached()
-			return x.Close()
-		}()
-	}()
-	require.NoError(t, <-done)
+	require.NoError(t, inNamespace(func() error {
+		const lo = 1
+		x, err := Attach(lo, Config{Rate: units.Gbit, Queue: units.KiB})
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(x.Attached(), x.link.Detach()); err != nil {
+			return errors.Join(err, x.Close())
+		}
+		after = x.Attached()
+		return x.Close()
+	}))
 	require.ErrorIs(t, after, ErrGone)
 	require.ErrorContains(t, after, "or the program was detached")
 }
 
-// withCapabilities calls f on a thread that has no others and ends with it.
-func withCapabilities(caps uint64, f func() error) error {
+// inNamespace calls f on a thread in a network namespace of its own, which ends with it.
+func inNamespace(f func() error) error {
+	return onThread(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		return f()
+	})
+}
+
+// onThread calls f on a thread that ends with it.
+func onThread(f func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // and never unlocked
+		done <- f()
+	}()
+	return <-done
+}
+
+// withCapabilities calls f on a thread that has no others and ends with it.
+func withCapabilities(caps uint64, f func() error) error {
+	return onThread(func() error {
 		h := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 		half := func(v uint64) unix.CapUserData { return unix.CapUserData{Effective: uint32(v), Permitted: uint32(v)} }
 		data := [2]unix.CapUserData{half(caps), half(caps >> 32)}
 		if err := unix.Capset(&h, &data[0]); err != nil {
-			done <- err
-			return
+			return err
 		}
-		done <- f()
-	}()
-	return <-done
+		return f()
+	})
 }
 
 // What drivers answer to a frame that is longer than a page is said in words, and so is what kernels answer that don't know links of XDP programs.
@@ -337,30 +345,22 @@ func TestAttachError(t *testing.T) {
 
 // An interface whose MTU is that which is advised for longer frames is advised a smaller one.
 func TestAttachErrorOfTheAdvisedMTU(t *testing.T) {
-	done := make(chan error)
 	var err error
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the namespace ends with the thread
-		done <- func() error {
-			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-				return err
-			}
-			lo, failed := netlink.LinkByName("lo")
-			if failed != nil {
-				return failed
-			}
-			if failed := netlink.LinkSetMTU(lo, 3000); failed != nil {
-				return failed
-			}
-			err = attachError(lo.Attrs().Index, "6.1", unix.EINVAL)
-			return nil
-		}()
-	}()
-	if failed := <-done; errors.Is(failed, unix.EPERM) {
+	failed := inNamespace(func() error {
+		lo, failed := netlink.LinkByName("lo")
+		if failed != nil {
+			return failed
+		}
+		if failed := netlink.LinkSetMTU(lo, 3000); failed != nil {
+			return failed
+		}
+		err = attachError(lo.Attrs().Index, "6.1", unix.EINVAL)
+		return nil
+	})
+	if errors.Is(failed, unix.EPERM) {
 		t.Skip("no right to make a network namespace: ", failed)
-	} else {
-		require.NoError(t, failed)
 	}
+	require.NoError(t, failed)
 	require.ErrorContains(t, err, "its MTU of 3000")
 	require.ErrorContains(t, err, "ip link set dev lo mtu 1500")
 }
