@@ -161,7 +161,7 @@ func (c *Conn) Close() error {
 	c.closeOnce.Do(func() {
 		close(c.closing)
 		if err := c.failure(); err != nil {
-			c.session.giveReasonUnlessGiven(err.Error())
+			c.session.giveReason(err.Error())
 		}
 		errs := make(chan error, lanes)
 		for _, l := range c.lane {

@@ -274,15 +274,8 @@ func (l *laneSession) SetDeadHostLimit(d units.Duration) error {
 	return l.session.s.SetDeadHostLimit(d)
 }
 
-// giveReason says what the peer is to be told when the session ends.
+// giveReason says what the peer is to be told when the session ends. The first counts.
 func (m *session) giveReason(reason string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.reason = reason
-}
-
-// giveReasonUnlessGiven is giveReason for a reason that is worth less than one that was given before.
-func (m *session) giveReasonUnlessGiven(reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.reason = cmp.Or(m.reason, reason)
