@@ -31,10 +31,7 @@ func withHyphens(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 
 // translate replaces arguments that pflag would take apart into letters.
 func translate(args []string) []string {
-	ours, p := pflag.NewFlagSet("", pflag.ContinueOnError), defaultParams()
-	ours.SetNormalizeFunc(withHyphens)
-	p.register(ours)
-	new(local).register(ours)
+	ours := ownFlags()
 	out := make([]string, len(args))
 	for i, a := range args {
 		if a == "--" {
@@ -46,6 +43,15 @@ func translate(args []string) []string {
 		}
 	}
 	return out
+}
+
+// ownFlags are all flags of a measurement, with their defaults, by the names that others have for them, too.
+func ownFlags() *pflag.FlagSet {
+	f, p := pflag.NewFlagSet("", pflag.ContinueOnError), defaultParams()
+	f.SetNormalizeFunc(withHyphens)
+	p.register(f)
+	new(local).register(f)
+	return f
 }
 
 // isLong reports whether an argument is a flag of ours behind one hyphen, as Go's package flag has it: -rtt 5ms would be perftest's -r tt, and a HOST.

@@ -34,9 +34,7 @@ var notZero = map[string]string{
 
 // checkZeros refuses zeros that were given. All those flags have zero as their default.
 func checkZeros(given *pflag.FlagSet) error {
-	fresh, p := pflag.NewFlagSet("", pflag.ContinueOnError), defaultParams()
-	p.register(fresh)
-	new(local).register(fresh)
+	fresh := ownFlags()
 	var err error
 	given.Visit(func(f *pflag.Flag) {
 		may, ok := notZero[f.Name]
