@@ -21,7 +21,7 @@ const (
 // handover is how long a cache line takes from one of the first two processors that this process may use to the other: some 30 ns where they
 // share a cache, several times that where they don't. A virtual machine's processors are moved about by its host. It is 0 where there is one only.
 func handover() time.Duration {
-	var usable, pair unix.CPUSet
+	var usable unix.CPUSet
 	if unix.SchedGetaffinity(0, &usable) != nil || usable.Count() < 2 || runtime.GOMAXPROCS(0) < 2 {
 		return 0
 	}
@@ -32,14 +32,12 @@ func handover() time.Duration {
 	}
 	least := time.Duration(0)
 	var both sync.WaitGroup
+	cpu := -1
 	for end := range uint32(2) {
-		var mine unix.CPUSet
-		for cpu := 0; mine.Count() == 0; cpu++ {
-			if usable.IsSet(cpu) && !pair.IsSet(cpu) {
-				pair.Set(cpu)
-				mine.Set(cpu)
-			}
+		for cpu++; !usable.IsSet(cpu); cpu++ {
 		}
+		var mine unix.CPUSet
+		mine.Set(cpu)
 		both.Go(func() {
 			runtime.LockOSThread()              // for ever: the thread ends with the goroutine, and nobody inherits its processor
 			_ = unix.SchedSetaffinity(0, &mine) // or it is measured wherever the scheduler puts them
