@@ -77,11 +77,17 @@ type peerError struct {
 
 func (e *peerError) Error() string { return "the " + e.who + ": " + printable(e.text) }
 
-// asTold is err, or, where the other end has ended the connection and said why, what it said. After an interrupt here it is what came of that.
+// asTold is err, or, where the other end has ended the connection and said why, what it said. After an interrupt here it is what came of
+// that, and so is an interrupt at the other end, which may hear of it first or, as in a loopback run, at the same time.
 func asTold(ctx context.Context, err error, who string) error {
 	var told *oob.PeerError
-	if ctx.Err() == nil && errors.As(err, &told) && told.Rejected() {
+	switch {
+	case !errors.As(err, &told) || !told.Rejected():
+		return err
+	case ctx.Err() == nil:
 		return &peerError{who: who, text: told.Reason}
+	case told.Reason == errInterrupted.Error():
+		return errInterrupted
 	}
 	return err
 }

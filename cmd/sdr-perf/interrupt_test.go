@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -77,6 +78,18 @@ func TestInterruptedResults(t *testing.T) {
 	require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
 	c.ends(t, 10*time.Second, exitInterrupted)
 	require.Equal(t, "sdr-perf: interrupted: write /dev/full: no space left on device", c.lastLine())
+}
+
+// TestInterruptOfBothEnds: in a loopback run the client may hear of the server's interrupt, which is its own, before a transfer ends with the
+// time of grace, and has nothing else to say of it. Any other reason that the server gives is one more failure.
+func TestInterruptOfBothEnds(t *testing.T) {
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	lost := fmt.Errorf("use qp 1: %w", &oob.PeerError{Code: oob.CodeRejected, Reason: errInterrupted.Error()})
+	wrong := fmt.Errorf("use qp 1: %w", &oob.PeerError{Code: oob.CodeRejected, Reason: "wrong content"})
+	require.EqualError(t, asTold(ctx, lost, "server"), "the server: interrupted")
+	interrupt(errInterrupted)
+	require.ErrorIs(t, asTold(ctx, lost, "server"), context.Canceled)
+	require.Equal(t, wrong, asTold(ctx, wrong, "server"))
 }
 
 // TestInterruptWhileConnecting: a server that has yet to say anything hears the same word of an interrupt as later.
