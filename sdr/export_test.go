@@ -55,6 +55,20 @@ func (q *QP) Batch() (leave func()) {
 // AwaitedBy makes the QP's home worker one that a caller runs until done is closed.
 func (q *QP) AwaitedBy(done <-chan struct{}) { q.home.turn.awaited = done }
 
+// ServedCaller makes the QP's home worker one that a caller runs who has what he waited for, and is expected back.
+func (q *QP) ServedCaller() {
+	done := make(chan struct{})
+	close(done)
+	q.AwaitedBy(done)
+	q.home.turn.soonInRow.Store(leastSoon)
+}
+
+// WaitsFor is how that caller begins to wait for something else. It reports whether something was held back for him.
+func (q *QP) WaitsFor(done <-chan struct{}) bool {
+	q.AwaitedBy(done)
+	return q.home.sendHeldBack()
+}
+
 // Frontier is the next sequence to post, and the first not granted.
 func (q *QP) Frontier() (nextRecv, granted uint64) {
 	q.mu.Lock()

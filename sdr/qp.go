@@ -270,11 +270,15 @@ func (q *QP) progress(now units.Instant, w *worker) (next units.Instant, usedUp 
 	switch {
 	case w.turn.isServed():
 		next = now.Add(holdBack)
+		q.deferred, w.turn.heldBack = mostDeferred, q
 	case w.turn.awaited != nil && q.inReady.Load() && !usedUp && q.deferred < mostDeferred:
 		q.deferred++ // what the next round has to say goes with it
 		next = now
 	default:
 		q.deferred = 0
+		if w.turn.heldBack == q {
+			w.turn.heldBack = nil
+		}
 		next = q.progressControl(now, w)
 	}
 	q.checkPeer(now)

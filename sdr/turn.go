@@ -40,7 +40,9 @@ type turn struct {
 	releasedAt  atomic.Int64
 	soonInRow   atomic.Int32
 
-	spin spinner
+	// heldBack is the queue pair whose control datagram waits for a message of the caller's; nil: none does.
+	heldBack *QP
+	spin     spinner
 	// awaited is closed when what the caller waits for who runs the worker is there; nil: nobody runs it who waits.
 	awaited <-chan struct{}
 }
@@ -171,7 +173,7 @@ func (w *worker) runFor(ctx context.Context, done <-chan struct{}) (served bool)
 	for i := 1; !w.stop.Load(); i++ {
 		var next units.Instant
 		busy := false
-		if i == 1 && !t.spin.pays() { // the sleep looks for what has come
+		if i == 1 && (w.sendHeldBack() || !t.spin.pays()) { // the sleep looks for what has come
 			next = w.runReady(now)
 		} else {
 			next, busy = w.progress(now)
@@ -214,6 +216,18 @@ func (w *worker) runFor(ctx context.Context, done <-chan struct{}) (served bool)
 	t.callers.Add(-1)
 	w.depart(now)
 	return served
+}
+
+// sendHeldBack has the next round send what was held back for a message with which a caller was expected, who has come to wait instead. The peer may be
+// waiting for it: an acknowledgement that came with the next would make both ends wait for each other by turns. It reports whether there is any.
+func (w *worker) sendHeldBack() bool {
+	q := w.turn.heldBack
+	if q == nil {
+		return false
+	}
+	w.turn.heldBack = nil
+	w.ready.add(q)
+	return true
 }
 
 // step runs the worker for a round, if nobody does: what was posted leaves in the goroutine that posted it. Otherwise whoever
