@@ -226,13 +226,13 @@ func (q *QP) flushAll(now units.Instant) bool {
 // mostTogether is how many packets a control datagram goes along with at most.
 const mostTogether = 8
 
-// flushTogether posts a small message and the control datagram that is due as one, if the device can, and if nothing
-// else is to be posted; mu is held.
+// flushTogether posts small messages, those of the last channel and the control datagram that is due as one, if the device can; mu is held.
 func (q *QP) flushTogether(now units.Instant, w *worker) {
-	if len(q.pendFlush) != 1 || q.sess == nil {
+	last := len(q.pendFlush) - 1
+	if last < 0 || q.sess == nil {
 		return
 	}
-	ch := q.pendFlush[0]
+	ch := q.pendFlush[last]
 	if ch.carrier == nil || ch.handed.busy || len(ch.batch) == 0 || len(ch.batch) > mostTogether || q.home.credits.Load() <= 0 {
 		return
 	}
@@ -241,6 +241,9 @@ func (q *QP) flushTogether(now units.Instant, w *worker) {
 	if len(b) == 0 {
 		return
 	}
+	q.pendFlush = q.pendFlush[:last]
+	q.flushAll(now) // they come before
+	q.pendFlush = append(q.pendFlush, ch)
 	q.signalLast(ch)
 	q.ep.ctrlMu.Lock()
 	n, carried, err := ch.carrier.PostWritesWith(now, ch.batch, q.ep.ctrl, backend.Datagram{To: q.ah, Data: b})
