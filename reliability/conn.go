@@ -178,8 +178,8 @@ func (c *Conn) Send(ctx context.Context, mr *sdr.MR, off, n units.Bytes, o SendO
 // maxTransfer keeps the numbers of units within their bits.
 const maxTransfer = 1 << 30
 
-// mostTogether is how many Sends leave together at most: with more the receiver would have nothing to do while the sender
-// gathers them, and the sender while the receiver does.
+// mostTogether is how many Sends leave together at most, and no more than half of those that are under way: with more the receiver would have nothing to
+// do while the sender gathers them, and the sender while the receiver does.
 const mostTogether = 8
 
 // StartSend begins the next transfer and returns. The memory must not change
@@ -190,10 +190,11 @@ func (c *Conn) StartSend(mr *sdr.MR, off, n units.Bytes, o SendOptions) (*Transf
 
 // startSend is StartSend for any caller, or for the stream that has the direction.
 func (c *Conn) startSend(mr *sdr.MR, off, n units.Bytes, o SendOptions, ofStream bool) (*Transfer, error) {
-	t, err := c.addSend(mr, off, n, o, ofStream)
+	t, pending, err := c.addSend(mr, off, n, o, ofStream)
+	uncollected := c.uncollected.Load()
 	switch {
 	case err != nil:
-	case c.uncollected.Load() > 0 && c.deferred.Add(1) < mostTogether:
+	case uncollected > 0 && c.deferred.Add(1) < min(mostTogether, (int64(pending)+uncollected)/2):
 		c.qp.KickLater() // they come for those next, and perhaps with more to send: it all goes together
 	default:
 		c.deferred.Store(0)
@@ -202,19 +203,20 @@ func (c *Conn) startSend(mr *sdr.MR, off, n units.Bytes, o SendOptions, ofStream
 	return t, err
 }
 
-func (c *Conn) addSend(mr *sdr.MR, off, n units.Bytes, o SendOptions, ofStream bool) (*Transfer, error) {
+// addSend begins a transfer, and returns with it how many have not ended.
+func (c *Conn) addSend(mr *sdr.MR, off, n units.Bytes, o SendOptions, ofStream bool) (t *Transfer, pending int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if int64(n/c.unit) >= maxTransfer {
-		return nil, &sdr.OpError{Op: "send", Object: "connection", Err: sdr.ErrTooLong, Detail: fmt.Sprintf("%d bytes are more than 2^30 units of %d", n, c.unit)}
+		return nil, 0, &sdr.OpError{Op: "send", Object: "connection", Err: sdr.ErrTooLong, Detail: fmt.Sprintf("%d bytes are more than 2^30 units of %d", n, c.unit)}
 	}
 	if err := c.hold(&c.out.direction, ofStream, mr, 0, off, n); err != nil {
-		return nil, &sdr.OpError{Op: "send", Object: "connection", Err: err}
+		return nil, 0, &sdr.OpError{Op: "send", Object: "connection", Err: err}
 	}
-	t := c.newTransfer(c.out.nextID, true, n)
+	t = c.newTransfer(c.out.nextID, true, n)
 	t.imm, t.hasImm = o.Imm, o.HasImm
 	c.out.start(t, mr, off, n)
-	return t, nil
+	return t, len(c.out.transfers), nil
 }
 
 // Recv receives the next transfer into length bytes at off of mr and returns its

@@ -26,6 +26,9 @@ func (c *Conn) CountsAlike() bool {
 	return sum == c.out.flight
 }
 
+// Deferred is how many Sends have yet to leave, with one that a caller is expected to start.
+func (c *Conn) Deferred() int64 { return c.deferred.Load() }
+
 // Uncollected is how many transfers have ended that somebody is expected to come for.
 func (c *Conn) Uncollected() int64 { return c.uncollected.Load() }
 

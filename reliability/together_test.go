@@ -68,6 +68,41 @@ func TestStartedTogetherLeaveTogether(t *testing.T) {
 	require.LessOrEqual(t, e.ctx[1].Stats().Repairs-checks, e.conn[0].Stats().Units.Retransmitted)
 }
 
+// TestHalfLeavesTogether: while few are under way, half of them leave together, so that the receiver has something to do while the sender gathers
+// the others.
+func TestHalfLeavesTogether(t *testing.T) {
+	for underWay, want := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 8: 4, 16: 8, 64: 8} {
+		p := newPair(t, setup{
+			net:    sim.Config{Rate: 10 * units.Gbit, Seed: 1, Link: sim.Link{Delay: 25 * units.Microsecond}},
+			qp:     sdr.QPConfig{MTU: 4096, MaxMessage: units.MiB},
+			scheme: newSR(t, sr.RTO),
+		})
+		from, to := p.mr(0, 4096, 1), p.mr(1, 4096, 2)
+		start := func() *reliability.Transfer {
+			_, err := p.conn[1].StartRecv(to, 0, 4096)
+			require.NoError(t, err)
+			s, err := p.conn[0].StartSend(from, 0, 4096, reliability.SendOptions{})
+			require.NoError(t, err)
+			return s
+		}
+		var all []*reliability.Transfer
+		for range underWay {
+			all = append(all, start())
+		}
+		p.until(units.Second, func() bool { return p.conn[0].Uncollected() == int64(underWay) })
+		left := 0
+		for i, s := range all {
+			require.NoError(t, s.Err())
+			start()
+			if p.conn[0].Deferred() == 0 {
+				require.Equal(t, want, i+1-left, "leave together of %d under way", underWay)
+				left = i + 1
+			}
+		}
+		require.Equal(t, underWay, left)
+	}
+}
+
 // A pollCounter is a scheme whose senders count how often they are polled.
 type pollCounter struct {
 	scheme.Scheme
