@@ -24,7 +24,7 @@ type Config struct {
 	// BaseRTT is that of the network without queues, net_base_rtt; 0: that of the flow's path.
 	BaseRTT units.Duration
 	// AckBytes is after how much payload an acknowledgement is sent; 0: 16 KiB, 4 packets of the MTU where
-	// that is more.
+	// that is more, or half the product of line rate and BaseRTT where that is less, but at least a packet.
 	AckBytes units.Bytes
 	// Prompt is what is answered at once although AckBytes have not come.
 	Prompt Prompt
@@ -171,8 +171,11 @@ func (c *Config) NewReceiver(m transport.Message, parity uint32) (*Receiver, err
 	return newReceiver(d, &m, parity), nil
 }
 
-func (c *Config) ackBytes(mtu units.Bytes) units.Bytes {
-	return cmp.Or(c.AckBytes, max(defaultAckBytes, defaultAckPackets*mtu))
+// ackBytes has a window of one product answered twice at least: one of fewer packets than are acknowledged at once would stand still after each, until
+// a probe asks.
+func (c *Config) ackBytes(m *transport.Message) units.Bytes {
+	half := m.LineRate.Bytes(c.netRTT(m)) / 2 / m.MTU * m.MTU
+	return cmp.Or(c.AckBytes, min(max(defaultAckBytes, defaultAckPackets*m.MTU), max(half, m.MTU)))
 }
 
 // netRTT is net_base_rtt of a message.

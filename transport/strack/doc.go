@@ -9,7 +9,7 @@
 //
 // Where the paper's algorithms contradict its text or leave something open, this is what is done here:
 //
-//   - An acknowledgement is sent after 16 KiB, at a packet that closes a gap, a duplicate, a probe and when
+//   - An acknowledgement is sent after 16 KiB, or half a product where that is less, at a packet that closes a gap, a duplicate, a probe and when
 //     the message is whole. The paper's "a packet with current expected PSN" would answer each
 //     packet in order, against the coalescing that it asks for; Config.Prompt has that, and one for each mark.
 //   - It carries the segment of 64 packets of the expected packet, or of the lowest since the last

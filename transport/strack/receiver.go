@@ -27,7 +27,7 @@ func newReceiver(c *Config, m *transport.Message, parity uint32) *Receiver {
 	if m.Open {
 		msg.data, msg.total = math.MaxUint32, math.MaxUint32
 	}
-	return &Receiver{msg: msg, total: msg.total, got: selective.MakeReceived(c.span(m)), lowest: math.MaxUint32, ackBytes: c.ackBytes(m.MTU), prompt: c.Prompt}
+	return &Receiver{msg: msg, total: msg.total, got: selective.MakeReceived(c.span(m)), lowest: math.MaxUint32, ackBytes: c.ackBytes(m), prompt: c.Prompt}
 }
 
 // OnPacket answers data and probes. A trimmed packet tells nothing but that it is missing.

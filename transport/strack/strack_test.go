@@ -84,6 +84,39 @@ func TestWhenAcknowledgementsAreSent(t *testing.T) {
 	require.Equal(t, units.Bytes(20*mtu-1), r.got.Bytes)
 }
 
+// Half a product is acknowledged at once where that is less than 16 KiB, and always a packet.
+func TestAcknowledgementsOfSmallWindows(t *testing.T) {
+	for _, c := range []struct {
+		rate     units.Rate
+		ack      units.Bytes
+		answered []uint32
+	}{
+		{units.Gbit, 0, []uint32{0, 1, 2, 3, 4, 5, 6, 7}}, // a quarter of a packet
+		{18 * units.Gbit, 0, []uint32{1, 3, 5, 7}},        // 4.4 packets
+		{31 * units.Gbit, 0, []uint32{2, 5, 7}},           // 7.6; the last is answered anyway
+		{33 * units.Gbit, 0, []uint32{3, 7}},              // 8.06
+		{units.Gbit, 16 * units.KiB, []uint32{3, 7}},      // what is asked for
+		{400 * units.Gbit, 0, []uint32{3, 7}},             // 97.7
+	} {
+		f, err := (&Config{AckBytes: c.ack}).Factory()
+		require.NoError(t, err)
+		m := message(8)
+		m.LineRate = c.rate
+		_, r := f(m)
+		var answered []uint32
+		for psn := range uint32(8) {
+			p := data(psn)
+			if psn == 7 {
+				p.Payload = mtu - 1
+			}
+			if len(give(r.(*Receiver), p)) > 0 {
+				answered = append(answered, psn)
+			}
+		}
+		require.Equal(t, c.answered, answered, "%v, an acknowledgement after %v", c.rate, c.ack)
+	}
+}
+
 // Prompt receivers answer each marked packet, or each in order, at once.
 func TestPrompt(t *testing.T) {
 	for prompt, want := range map[Prompt][]uint32{PromptGaps: {3, 5, 8}, PromptMarked: {1, 6, 5, 7, 8}, PromptExpected: {0, 1, 2, 3, 4, 5, 7, 8}} {
