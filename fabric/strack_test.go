@@ -123,3 +123,38 @@ func TestSTrackAtALowRate(t *testing.T) {
 		require.True(t, s.Done(), "%+v", s.Result())
 	}
 }
+
+// TestSTrackOnSlowLinks: where the product is two or three packets a sender doesn't wait for probes, and an incast whose packets wait for longer than the
+// least timeout isn't one of repeats. At most its first windows are repeated, for which there is no round trip to go by.
+func TestSTrackOnSlowLinks(t *testing.T) {
+	for _, c := range []struct {
+		senders int
+		rate    units.Rate
+		delay   units.Duration
+	}{
+		{1, units.Gbit, units.Microsecond},
+		{2, units.Gbit, units.Microsecond},
+		{8, units.Gbit, units.Microsecond},
+		{32, units.Gbit, units.Microsecond},
+		{1, 10 * units.Gbit, units.Microsecond},
+		{8, 10 * units.Gbit, units.Microsecond},
+		{1, 100 * units.Mbit, 10 * units.Microsecond},
+		{8, 100 * units.Mbit, 10 * units.Microsecond},
+	} {
+		const size = units.MiB
+		var flows []workload.Flow
+		for i := range c.senders {
+			flows = append(flows, workload.Flow{Src: i + 1, Dst: 0, Size: size})
+		}
+		s := build(t, star(c.senders+1, c.rate, c.delay), Config{Transport: must((&strack.Config{}).Factory())}, flows)
+		ideal := des.Serialization((size+size/4096*64)*units.Bytes(c.senders), c.rate)
+		s.Run(ideal * 11 / 10)
+		require.True(t, s.Done(), "%+v: not in 1.1 of the ideal", c)
+		r := s.Result()
+		t.Logf("%+v: %.3f of the ideal, %d timeouts", c, float64(s.now)/float64(ideal), r.Timeouts)
+		if c.senders <= 2 {
+			require.Zero(t, r.Timeouts, "%+v", c)
+		}
+		require.LessOrEqual(t, r.Timeouts, uint64(8*c.senders), "%+v", c)
+	}
+}

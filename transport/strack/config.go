@@ -28,8 +28,8 @@ type Config struct {
 	AckBytes units.Bytes
 	// Prompt is what is answered at once although AckBytes have not come.
 	Prompt Prompt
-	// RTO is how long the expected packet may stay the same; 0: 200 µs, two base round trips where that is more. The paper says
-	// hundreds of microseconds, at least tens.
+	// RTO is how long the expected packet may stay the same at least: it is two of the latest round trip where that is more. 0: 200 µs,
+	// two base round trips where that is more. The paper says hundreds of microseconds, at least tens.
 	RTO units.Duration
 	// Corruption is which share of packets is lost on links for other reasons than queues, below a tenth. Messages that fit
 	// into the first window get parity for it, since it takes a probe or the timeout to find their losses; later packets show

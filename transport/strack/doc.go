@@ -26,6 +26,7 @@
 //     had only been late stays in flight, since duplicates don't count as received; at a window of a
 //     packet or two the sender then waits for ever.
 //   - Each recovery repeats a packet once.
+//   - The timeout is two of the latest round trip at least: a queue of slow links is longer than hundreds of microseconds.
 //
 // Parity for short messages (Config.Corruption) is beyond the paper.
 package strack

@@ -55,7 +55,8 @@ type Sender struct {
 
 	counts     transport.Counts
 	violations uint64
-	_          [32]byte // the allocator has no other size whose objects all begin a line
+	leastRTO   units.Duration // down to which rto follows round trips; 0: it doesn't, a driver sets it
+	_          [24]byte       // the allocator has no other size whose objects all begin a line
 }
 
 type probeState uint8
@@ -76,6 +77,7 @@ func newSender(c *Config, message transport.Message, parity uint32, paths Paths)
 	if s.baseRTT <= 0 {
 		s.baseRTT = s.netRTT
 	}
+	s.leastRTO = s.rto
 	s.cc = c.Congestion(congestion.Path{LineRate: m.LineRate, BaseRTT: m.BaseRTT, MTU: m.MTU, Hops: m.Hops})
 	return s
 }
@@ -88,8 +90,9 @@ func (s *Sender) Inflight() units.Bytes { return s.sent - s.received - s.claimed
 // first there is no limit.
 func (s *Sender) Limit(n uint32) { s.limit = min(n, s.total) }
 
-// SetTimeout changes for how long the expected packet may stay the same, from the next that is awaited on.
-func (s *Sender) SetTimeout(d units.Duration) { s.rto = max(d, 1) }
+// SetTimeout changes for how long the expected packet may stay the same, from the next that is awaited on. It doesn't follow round trips any
+// more.
+func (s *Sender) SetTimeout(d units.Duration) { s.rto, s.leastRTO = max(d, 1), 0 }
 
 // Expected is the first packet that is not known to have arrived, Sent the first that has not been sent.
 func (s *Sender) Expected() uint32 { return s.una }
@@ -241,6 +244,10 @@ func (s *Sender) OnPacket(now units.Instant, p *transport.Packet) {
 	if p.Sent != units.Never {
 		rtt = max(now.Sub(p.Sent), 1)
 		s.baseRTT = min(s.baseRTT, rtt)
+		if s.leastRTO > 0 {
+			// Where even windows of a packet make a queue of more than the timeout, repeats of what only waits make it longer for ever.
+			s.rto = max(s.leastRTO, 2*rtt)
+		}
 	}
 	acked := max(a.Received-s.received, 0)
 	s.received += acked

@@ -117,6 +117,27 @@ func TestAcknowledgementsOfSmallWindows(t *testing.T) {
 	}
 }
 
+// The timeout follows round trips through queues up, and back, but not where a driver sets it.
+func TestTimeoutFollowsRoundTrips(t *testing.T) {
+	s, _ := ends(t, Config{Congestion: windowOf(1)}, 20)
+	expected := 0
+	after := func(rtt units.Duration) units.Duration {
+		sendAll(s, 0)
+		expected++
+		_, a := sack(0, uint32(expected), 0, 0, 0, expected)
+		a.Sent = -units.Instant(rtt)
+		s.OnPacket(0, a)
+		sendAll(s, 0)
+		require.Zero(t, s.Violations())
+		return s.rtoAt.Sub(0)
+	}
+	require.Equal(t, 200*us, after(8*us))
+	require.Equal(t, 600*us, after(300*us))
+	require.Equal(t, 200*us, after(50*us))
+	s.SetTimeout(30 * us)
+	require.Equal(t, 30*us, after(300*us))
+}
+
 // Prompt receivers answer each marked packet, or each in order, at once.
 func TestPrompt(t *testing.T) {
 	for prompt, want := range map[Prompt][]uint32{PromptGaps: {3, 5, 8}, PromptMarked: {1, 6, 5, 7, 8}, PromptExpected: {0, 1, 2, 3, 4, 5, 7, 8}} {
