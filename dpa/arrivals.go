@@ -13,6 +13,7 @@ import (
 // what path-confirmed loss detection needs (docs/wire.md, "Marks").
 type Arrivals struct {
 	first atomic.Int64
+	news  atomic.Bool // every worker sets it
 	marks []mark
 }
 
@@ -50,6 +51,7 @@ func (a *Arrivals) CheckChannels(n int) error {
 // it any more.
 func (a *Arrivals) Reset() {
 	a.first.Store(int64(units.Never))
+	a.news.Store(false)
 	for i := range a.marks {
 		k := &a.marks[i]
 		k.v.Store(0)
@@ -103,6 +105,17 @@ func (a *Arrivals) noticed(now units.Instant) {
 		a.first.Store(int64(now))
 	}
 }
+
+// tell says that there is news, once whoever hears it finds it in a bitmap or a mark.
+func (a *Arrivals) tell() {
+	if !a.news.Load() {
+		a.news.Store(true)
+	}
+}
+
+// News reports whether anything has come for the transfer since it was last called: a packet, whether it had come before or not, or a probe. It is
+// to be called before marks and bitmaps are read, by one goroutine, and knows nothing of what an engine of a device has handled.
+func (a *Arrivals) News() bool { return a.news.Load() && a.news.Swap(false) }
 
 // Mark returns the last packet of a channel.
 func (a *Arrivals) Mark(channel int) Mark {

@@ -58,7 +58,7 @@ func TestKeptAside(t *testing.T) {
 		offset, bytes uint32
 		counts        bool
 	}{{1, 7, true}, {1, 8, false}, {0, 7, false}, {2, 7, false}} {
-		m := &Message{}
+		m := &Message{Arrivals: NewArrivals(1)}
 		g := bitmap.NewGeometry(3*mtu, mtu, 16)
 		m.Open(g, Split{}, make([]uint64, bitmap.TrackerWords(g)))
 		require.Equal(t, keptAside, m.check(c.offset, c.bytes, 3))

@@ -146,6 +146,7 @@ func (w *Worker) publishOne(ch *Channel, m *Message, offset uint32) (dup bool) {
 	if dup {
 		w.pending.dup++
 	}
+	m.Arrivals.tell()
 	w.setDirty(ch.Slots)
 	return dup
 }
@@ -171,6 +172,7 @@ func (w *Worker) addAlone(now units.Instant, ch *Channel, m *Message, c *backend
 		k.ecn += uint32(c.Flags & backend.FlagECN)
 		k.publish()
 		m.Arrivals.noticed(now)
+		m.Arrivals.tell()
 		w.setDirty(ch.Slots)
 	}
 }
@@ -234,6 +236,7 @@ func (w *Worker) publish(e *word) {
 	}
 	w.pending.packets += uint64(e.n)
 	w.pending.dup += uint64(bits.OnesCount64(dup))
+	e.msg.Arrivals.tell()
 	w.setDirty(e.ch.Slots)
 	e.msg, e.ch, e.mark, e.plain = nil, nil, nil, 0
 }
@@ -255,6 +258,7 @@ func (w *Worker) flush(now units.Instant) {
 		l := &w.marked[i]
 		l.mark.publish()
 		l.arrivals.noticed(now)
+		l.arrivals.tell()
 		w.setDirty(l.slots)
 		*l = queuedMark{}
 	}

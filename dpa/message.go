@@ -118,6 +118,7 @@ func (m *Message) countAside() {
 		if !m.Tracker.RepairOne(i) {
 			m.countNeeded(i, uint32(a>>repeatShift&0xff))
 		}
+		m.Arrivals.tell()
 	}
 }
 

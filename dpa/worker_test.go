@@ -140,6 +140,28 @@ func TestMarks(t *testing.T) {
 	require.Equal(t, Mark{}, m.Arrivals.Mark(1), "the channel's mark is another worker's")
 }
 
+// TestNews: whatever a worker finds for a transfer, and a packet that counts once the length is known, is news once.
+func TestNews(t *testing.T) {
+	r := newRig()
+	m := r.open(0, 0, 128*mtu, 16)
+	r.chans[1].Home = 1 // another worker's
+	require.False(t, m.Arrivals.News())
+	for _, batch := range [][]backend.Completion{
+		{data(0, 0, 3, mtu)}, {data(0, 0, 3, mtu)}, {data(0, 0, 4, mtu), data(0, 0, 5, mtu)}, {data(1, 0, 64, mtu)}, {data(0, 0, ProbeBase, 0)},
+	} {
+		r.feed(batch...)
+		require.True(t, m.Arrivals.News(), "%+v", batch)
+		require.False(t, m.Arrivals.News())
+	}
+	r.feed(data(0, 0, 9, 7))
+	require.False(t, m.Arrivals.News(), "kept aside")
+	m.SetLength(9*mtu + 7)
+	require.True(t, m.Arrivals.News())
+	r.feed(data(0, 0, 0, mtu))
+	m.Arrivals.Reset()
+	require.False(t, m.Arrivals.News())
+}
+
 // TestRunsTakeOnlyWhatIsPlain: behind packets of the same word, what looks like one more of them is handled as it would be alone.
 func TestRunsTakeOnlyWhatIsPlain(t *testing.T) {
 	r := newRig()

@@ -285,6 +285,7 @@ func (t *recvTransfer) decoded(j *codingJob) {
 		for _, u := range j.units {
 			t.place(u)
 		}
+		t.pollAt = t.in.now
 		t.core.OnJob(t.in.now, j.id)
 	}
 }

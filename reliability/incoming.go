@@ -172,6 +172,7 @@ func (in *incoming) onFrame(e *sdr.Event) {
 	if t == nil || t.core == nil || t.state != running {
 		return
 	}
+	t.pollAt = in.now
 	if err := t.core.OnControl(in.now, e.Bytes); err != nil {
 		in.violations++
 		t.fail(err)
@@ -193,6 +194,7 @@ func (in *incoming) onReliable(e *sdr.Event) {
 		in.violations++
 		return
 	}
+	t.pollAt = in.now
 	if err := core.OnReliable(in.now, e.Bytes); err != nil {
 		in.violations++
 		t.fail(err)

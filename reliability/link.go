@@ -27,10 +27,13 @@ type link struct {
 	now  units.Instant
 	// stoodStill is Port.StoodStill when Progress last ran.
 	stoodStill units.Duration
-	// env is what cores see of the connection, updated once in each Progress.
-	env scheme.Env
+	// env is what cores see of the connection, updated once in each Progress, and envs how often it has changed.
+	env  scheme.Env
+	envs uint64
 	// pause is idlePause, in virtual time idlePauseVirtual.
 	pause units.Duration
+	// hasNews: sdr.Arrivals.News tells whether something has come. The packet engine of a device sets no such word.
+	hasNews bool
 	// trims: a switch has trimmed packets of ours, or it was configured that they do.
 	trims bool
 
@@ -51,7 +54,8 @@ func (l *link) init() {
 	}
 	l.layout = newLayout(&l.cfg, l.qcfg.MTU)
 	l.header = l.qp.Endpoint().Caps().HeaderBytes
-	if !l.qp.Endpoint().Caps().HostPackets {
+	l.hasNews = l.qp.Endpoint().Caps().HostPackets
+	if !l.hasNews {
 		l.positionsPerUnit = int(l.cfg.Unit / l.qcfg.Chunk)
 	}
 	l.coding.init(l)
@@ -81,7 +85,7 @@ const (
 
 // updateEnv updates what the cores see of the connection.
 func (l *link) updateEnv(pace *pacer) {
-	e := &l.env
+	e, before := &l.env, l.env
 	e.RTT, e.RTTVar, e.MinRTT = l.port.RTT()
 	e.Answered = l.port.Answered()
 	e.Channels = l.qcfg.Channels
@@ -99,6 +103,9 @@ func (l *link) updateEnv(pace *pacer) {
 	pace.control = units.Bytes(bytes) + units.Bytes(datagrams)*l.header
 	pace.update(l.now, l)
 	e.Rate, e.Full = pace.rate(), pace.full()
+	if *e != before {
+		l.envs++
+	}
 }
 
 // broken is what a transfer fails with when the scheme, or its half of one, breaks a rule.

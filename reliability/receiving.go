@@ -53,6 +53,10 @@ type recvTransfer struct {
 	frames uint64 // sent
 	frame  []byte
 
+	// pollAt is when to poll the core again if nothing comes, and polledIn what link.envs was when it was polled.
+	pollAt   units.Instant
+	polledIn uint64
+
 	placed   int // units in place, at the last count
 	arrived  int // of them those that were not decoded, and of parity
 	early    int // packets in place, at the last count before the announcement
@@ -296,7 +300,11 @@ func (t *recvTransfer) progress() units.Instant {
 		return t.awaitStart()
 	}
 	now := t.in.now
-	t.completeFilled()
+	news := t.arrivals.News()
+	rests := t.in.hasNews && !news && now < t.pollAt && t.polledIn == t.in.envs // as most of many under way do
+	if !rests {
+		t.completeFilled()
+	}
 	if t.in.partial && t.front == t.wanted {
 		t.done() // nothing more can come, and the sender, which has been told, may say nothing more either
 		return now
@@ -305,12 +313,17 @@ func (t *recvTransfer) progress() units.Instant {
 		t.countAt = now.Add(t.in.env.AckInterval)
 		t.count()
 	}
+	if rests {
+		return t.pollAt
+	}
 	gainedAt := max(t.gainedAt, t.in.gainedAt)
 	if now.Sub(gainedAt) > t.in.cfg.NoProgress {
 		t.fail(fmt.Errorf("%w: nothing new arrived for %v", errStill, units.FormatDuration(t.in.cfg.NoProgress)))
 		return now
 	}
-	return min(t.poll(), gainedAt.Add(t.in.cfg.NoProgress).Add(1))
+	t.polledIn = t.in.envs
+	t.pollAt = min(t.poll(), gainedAt.Add(t.in.cfg.NoProgress).Add(1))
+	return t.pollAt
 }
 
 // awaitStart gives up a transfer that packets have arrived for while its announcement, which is repeated

@@ -103,10 +103,10 @@ func TestHalfLeavesTogether(t *testing.T) {
 	}
 }
 
-// A pollCounter is a scheme whose senders count how often they are polled.
+// A pollCounter is a scheme whose senders and receivers count how often they are polled.
 type pollCounter struct {
 	scheme.Scheme
-	polls *int
+	sends, recvs *int
 }
 
 type polledSender struct {
@@ -114,9 +114,19 @@ type polledSender struct {
 	polls *int
 }
 
+type polledReceiver struct {
+	scheme.Receiver
+	polls *int
+}
+
 func (s pollCounter) NewSender(t scheme.Transfer, env *scheme.Env) (scheme.Sender, error) {
 	core, err := s.Scheme.NewSender(t, env)
-	return polledSender{core, s.polls}, err
+	return polledSender{core, s.sends}, err
+}
+
+func (s pollCounter) NewReceiver(t scheme.Transfer, env *scheme.Env) (scheme.Receiver, error) {
+	core, err := s.Scheme.NewReceiver(t, env)
+	return polledReceiver{core, s.recvs}, err
 }
 
 func (s polledSender) Poll(now units.Instant, out *scheme.Output) (units.Instant, error) {
@@ -124,20 +134,32 @@ func (s polledSender) Poll(now units.Instant, out *scheme.Output) (units.Instant
 	return s.Sender.Poll(now, out)
 }
 
-// TestWhoWaitsIsNotPolled: a transfer that has sent everything and waits for its acknowledgement costs nothing while others send.
+func (s polledReceiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (units.Instant, bool, error) {
+	*s.polls++
+	return s.Receiver.Poll(now, v, out)
+}
+
+// TestWhoWaitsIsNotPolled: a transfer that has sent everything and waits for its acknowledgement costs nothing while others send, and one that waits
+// for packets nothing while those of others come.
 func TestWhoWaitsIsNotPolled(t *testing.T) {
-	per := func(depth int) float64 {
-		polls := 0
+	per := func(size units.Bytes, depth int) (sends, recvs float64) {
+		var polled [2]int
 		p := newPair(t, setup{
 			net:    sim.Config{Rate: 10 * units.Gbit, Seed: 1, Link: sim.Link{Delay: 25 * units.Microsecond}},
 			qp:     sdr.QPConfig{MTU: 4096, MaxMessage: units.MiB},
-			scheme: func() scheme.Scheme { return pollCounter{newSR(t, sr.RTO)(), &polls} },
+			scheme: func() scheme.Scheme { return pollCounter{newSR(t, sr.RTO)(), &polled[0], &polled[1]} },
 		})
-		s := p.stream(0, 4096, depth)
+		s := p.stream(0, size, depth)
 		p.until(units.Second, func() bool { s.turn(); return s.finished >= 500 })
-		return float64(polls) / float64(s.finished)
+		return float64(polled[0]) / float64(s.finished), float64(polled[1]) / float64(s.finished)
 	}
-	few, many := per(1), per(64)
+	few, _ := per(4096, 1)
+	many, _ := per(4096, 64)
 	t.Logf("a transfer is polled %.1f times alone, %.1f times among 64", few, many)
+	require.Less(t, many, 5*few)
+
+	_, few = per(64*units.KiB, 1)
+	_, many = per(64*units.KiB, 64)
+	t.Logf("a receive of 16 packets is polled %.1f times alone, %.1f times among 64", few, many)
 	require.Less(t, many, 5*few)
 }
