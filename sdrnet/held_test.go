@@ -199,7 +199,8 @@ func TestSessionsHoldLittle(t *testing.T) {
 		defer s.Abort("")
 	}
 	flooded.Wait()
-	require.Eventually(t, func() bool { return heaptest.Live()-before < peers*oob.DefaultMaxBlob+2*units.MiB }, 5*time.Second, 50*time.Millisecond)
+	// A peer whose next message has come in part makes this end hold two for a moment, which is long on a busy machine.
+	require.Eventually(t, func() bool { return heaptest.Live()-before < peers*oob.DefaultMaxBlob+2*units.MiB }, 30*time.Second, 50*time.Millisecond)
 }
 
 // TestBuffersAreUsedAgain: a connection takes memory for the messages that are under way or held at a time, however many there are in all.
