@@ -258,13 +258,15 @@ func descriptors(t *testing.T) int {
 // TestClosedWhileDialling: Dial says what happened when the peer closes its connection before that stands here, because its own packets are
 // slow to confirm it.
 func TestClosedWhileDialling(t *testing.T) {
+	var accepting sync.WaitGroup
+	t.Cleanup(accepting.Wait) // once l has closed: a device that closes in the background would puzzle a test that counts descriptors
 	l := listen(t, &sdrnet.Config{Link: linkemu.Config{RTT: 200 * units.Millisecond}})
 	ctx := testContext(t)
-	go func() {
+	accepting.Go(func() {
 		for c, err := l.Accept(ctx); err == nil; c, err = l.Accept(ctx) {
 			c.Close()
 		}
-	}()
+	})
 	for {
 		c, err := sdrnet.Dial(ctx, l.Addr().String(), nil)
 		if err == nil { // it was late

@@ -170,7 +170,9 @@ func TestTLSOverStream(t *testing.T) {
 	want := bytes.Repeat([]byte("whole"), 1<<16)
 	errs := make(chan error, 1)
 	go func() {
-		s := tls.Server(a.Stream(), &tls.Config{Certificates: keys.TLS.Certificates})
+		c := a.Stream()
+		c.SetStill(waitLimit) // a busy machine may let the peer stand still for a second
+		s := tls.Server(c, &tls.Config{Certificates: keys.TLS.Certificates})
 		_, err := s.Write(want)
 		errs <- errors.Join(err, s.Close())
 	}()
