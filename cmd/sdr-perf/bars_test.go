@@ -4,7 +4,6 @@ package main
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -60,7 +59,7 @@ func TestZeroBars(t *testing.T) {
 func TestExitThree(t *testing.T) {
 	for bar, status := range map[string]int{"--min-gbps=1000": 3, "--min-gbps=0.000001": 0} {
 		p := start(t, "--loopback", "--addr", own(0), "-s", "64KiB", "-n", "2", "--warmup", "0", bar, "--json", "-")
-		p.ends(t, 20*time.Second, status)
+		p.ends(t, waitLimit, status)
 		require.Len(t, results(t, p), 1)
 		if status == 3 {
 			require.Regexp(t, `^sdr-perf: fell short: adaptive 64 KiB: [0-9.]+ Gbit/s, at least 1000 asked for$`, p.lastLine())

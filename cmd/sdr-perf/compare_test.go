@@ -175,8 +175,8 @@ func TestRunInJSON(t *testing.T) {
 	args := append(to, "-s", "4KiB", "-n", "2", "--warmup", "0", "--json", "-")
 	begun := time.Now()
 	c := start(t, args...)
-	c.ends(t, 20*time.Second, 0)
-	s.ends(t, 5*time.Second, 0)
+	c.ends(t, waitLimit, 0)
+	s.ends(t, waitLimit, 0)
 	var all []result.Result
 	require.NoError(t, json.Unmarshal([]byte(c.stdout.String()), &all))
 	r := all[0].Run

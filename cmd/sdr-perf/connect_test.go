@@ -38,7 +38,7 @@ func TestConnecting(t *testing.T) {
 	require.NoError(t, err)
 	defer l.Close()
 	client := start(t, "--timeout", "3", l.Addr().String())
-	client.ends(t, 20*time.Second, exitFailure)
+	client.ends(t, waitLimit, exitFailure)
 	require.Contains(t, client.errors(), "sdr-perf: connecting to "+l.Addr().String()+", 2s so far\n")
 }
 
@@ -63,11 +63,11 @@ func TestWhyNotConnected(t *testing.T) {
 	defer c.Close()
 	require.ErrorAs(t, meet(t, c, hello{}), &told)
 	require.Contains(t, told.Reason, "the two ends do not match")
-	client.ends(t, 10*time.Second, exitFailure)
+	client.ends(t, waitLimit, exitFailure)
 
 	client = start(t, append(to, "-s", "64MiB", "-n", "1", "--warmup", "0", "--rate", "10mbit", "-b")...)
-	require.Eventually(t, func() bool { return len(client.stdout.String()) > 0 }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(client.stdout.String()) > 0 }, waitLimit, 5*time.Millisecond)
 	busy := start(t, append(to, "--udp-port", "any", "-s", "1KiB", "-n", "1")...)
-	busy.ends(t, 10*time.Second, exitFailure)
+	busy.ends(t, waitLimit, exitFailure)
 	require.Equal(t, "sdr-perf: the server: "+errBusy.Error(), busy.lastLine())
 }

@@ -123,7 +123,7 @@ func TestMarkedCourse(t *testing.T) {
 	plot := filepath.Join(t.TempDir(), "marks.svg")
 	p := start(t, "--loopback", "--addr", own(0), "--udp-port", "any", "--congestion", "bbr", "-s", "1MiB", "-n", "8", "--warmup", "0", "--rtt", "2ms",
 		"--rate", "100mbit", "--queue", "1MiB", "--mark-above", "8KiB", "--ecn", "--interval", "10ms", "--json", "-", "--plot", plot)
-	p.ends(t, 60*time.Second, 0)
+	p.ends(t, waitLimit, 0)
 	results(t, p) // the names
 	var all []result.Result
 	require.NoError(t, json.Unmarshal([]byte(p.stdout.String()), &all))
@@ -159,7 +159,7 @@ func TestCourseBeginsAtZero(t *testing.T) {
 // TestMarksNeedECN: who asks for marks is told what else it takes.
 func TestMarksNeedECN(t *testing.T) {
 	p := start(t, "--loopback", "--addr", own(0), "--udp-port", "any", "-s", "4KiB", "-n", "1", "--rate", "100mbit", "--mark-above", "32KiB")
-	p.ends(t, 60*time.Second, 2)
+	p.ends(t, waitLimit, 2)
 	require.Contains(t, p.errors(), "give --ecn, too, at both ends")
 }
 
@@ -170,7 +170,7 @@ func TestCourse(t *testing.T) {
 	for name, args := range map[string][]string{"together": {"-q", "2"}, "one by one": {}} {
 		p := start(t, append(args, "--loopback", "--addr", own(0), "--udp-port", "any", "--congestion", "bbr", "-s", "128KiB", "-n", "16", "--warmup", "1",
 			"--rtt", "2ms", "--rate", "200mbit", "--queue", "64KiB", "--interval", "5ms", "--json", "-", "--plot", plot)...)
-		p.ends(t, 60*time.Second, 0)
+		p.ends(t, waitLimit, 0)
 		results(t, p) // the names
 		var all []result.Result
 		require.NoError(t, json.Unmarshal([]byte(p.stdout.String()), &all))

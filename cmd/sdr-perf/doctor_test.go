@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -52,7 +51,7 @@ func TestDoctorNamesHolder(t *testing.T) {
 	f := patient{"/"}.port()
 	require.Regexp(t, `^taken: held by .+ \(pid [0-9]+\)$`, f.state)
 	p := start(t, "--loopback", "--addr", own(0), "--udp-port", "4791", "-s", "1", "-n", "1")
-	p.ends(t, 10*time.Second, exitFailure)
+	p.ends(t, waitLimit, exitFailure)
 	require.Contains(t, p.lastLine(), " is taken: held by ")
 	require.Contains(t, p.lastLine(), fmt.Sprintf("(pid %d)", os.Getpid()))
 }

@@ -75,7 +75,7 @@ func TestKilledClientLeavesNothing(t *testing.T) {
 	own := defaultParams()
 	s := &server{own: &own, set: pflag.NewFlagSet("", pflag.ContinueOnError), local: testLocal(0)}
 	go func() { served <- s.serve(t.Context(), l) }()
-	require.Eventually(t, func() bool { return strings.Contains(c.stdout.String(), "scheme") }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(c.stdout.String(), "scheme") }, waitLimit, time.Millisecond)
 	time.Sleep(100 * time.Millisecond) // into the transfer
 	require.NoError(t, c.cmd.Process.Kill())
 	<-c.done

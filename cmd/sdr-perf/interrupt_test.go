@@ -57,16 +57,16 @@ func interrupt(t *testing.T, who string, pause time.Duration) (s, c *process) {
 		s, to = startServer(t)
 		c = start(t, append(to, measure...)...)
 	}
-	require.Eventually(t, func() bool { return strings.Contains(c.errors(), "scheme") }, 10*time.Second, 5*time.Millisecond, "nothing runs")
+	require.Eventually(t, func() bool { return strings.Contains(c.errors(), "scheme") }, waitLimit, 5*time.Millisecond, "nothing runs")
 	time.Sleep(pause)
 	p, status := c, exitInterrupted
 	if who == "server" {
 		p, status = s, exitFailure
 	}
 	require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
-	c.ends(t, 5*time.Second, status)
+	c.ends(t, waitLimit, status)
 	if s != nil {
-		s.ends(t, 5*time.Second, exitFailure+exitInterrupted-status)
+		s.ends(t, waitLimit, exitFailure+exitInterrupted-status)
 	}
 	return s, c
 }
@@ -74,9 +74,9 @@ func interrupt(t *testing.T, who string, pause time.Duration) (s, c *process) {
 // TestInterruptedResults: what was measured until an interrupt, and can't be written, is no secret of it.
 func TestInterruptedResults(t *testing.T) {
 	c := start(t, "--loopback", "--addr", own(0), "-s", "4KiB,4MiB", "--warmup", "0", "-n", "20", "--rate", "20mbit", "--rtt", "10ms", "--json", "/dev/full")
-	require.Eventually(t, func() bool { return strings.Contains(c.stdout.String(), "\nadaptive") }, 30*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(c.stdout.String(), "\nadaptive") }, waitLimit, 5*time.Millisecond)
 	require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
-	c.ends(t, 10*time.Second, exitInterrupted)
+	c.ends(t, waitLimit, exitInterrupted)
 	require.Equal(t, "sdr-perf: interrupted: write /dev/full: no space left on device", c.lastLine())
 }
 
@@ -94,7 +94,7 @@ func TestInterruptOfBothEnds(t *testing.T) {
 
 // TestInterruptWhileConnecting: a server that has yet to say anything hears the same word of an interrupt as later.
 func TestInterruptWhileConnecting(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	l, err := oob.Listen(ctx, own(0)+":0", oob.Config{})
 	require.NoError(t, err)
@@ -105,34 +105,35 @@ func TestInterruptWhileConnecting(t *testing.T) {
 	defer s.Close()
 	time.Sleep(100 * time.Millisecond) // it waits for an answer then
 	require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
-	c.ends(t, 5*time.Second, exitInterrupted)
+	c.ends(t, waitLimit, exitInterrupted)
 	_, err = s.Recv(ctx)
 	require.ErrorContains(t, err, "interrupted")
 }
 
 // A transfer that doesn't end in the time of grace is given up: what came before it is shown.
 func TestInterruptInLongTransfer(t *testing.T) {
-	s, c := underWay(t, "-s", "64KiB,64MiB", "-n", "1", "--warmup", "0", "--rate", "10mbit", "--timeout", "20s")
+	const givenUp = 45 * time.Second // the time of grace is 2 s, --timeout more than this, and the transfer would take 107 s
+	s, c := underWay(t, "-s", "64KiB,64MiB", "-n", "1", "--warmup", "0", "--rate", "5mbit", "--timeout", "60s")
 	first := func() bool { return strings.Contains(c.stdout.String(), "\nadaptive") } // the row: what stands above has the size, too
-	require.Eventually(t, first, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, first, waitLimit, 5*time.Millisecond)
 	time.Sleep(300 * time.Millisecond)
 	require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
-	c.ends(t, 15*time.Second, exitInterrupted)
-	s.ends(t, 15*time.Second, exitFailure)
+	c.ends(t, givenUp, exitInterrupted)
+	s.ends(t, givenUp, exitFailure)
 	require.Contains(t, s.lastLine(), "interrupted", "the server is told why, although the time of grace is over")
 	require.Regexp(t, `(?m)^adaptive +64 KiB .* ok$`, c.stdout.String())
 	require.NotRegexp(t, `(?m)^adaptive +64 MiB`, c.stdout.String(), "nothing of it was measured")
 
-	s, c = underWay(t, "-s", "64MiB", "-n", "1", "--warmup", "0", "--rate", "10mbit", "--timeout", "20s")
+	s, c = underWay(t, "-s", "64MiB", "-n", "1", "--warmup", "0", "--rate", "5mbit", "--timeout", "60s")
 	require.NoError(t, s.cmd.Process.Signal(os.Interrupt))
-	s.ends(t, 15*time.Second, exitInterrupted)
-	c.ends(t, 15*time.Second, exitFailure)
+	s.ends(t, givenUp, exitInterrupted)
+	c.ends(t, givenUp, exitFailure)
 	require.Contains(t, c.lastLine(), "the server: interrupted")
 
-	s, c = underWay(t, "-s", "64MiB", "-t", "2", "-n", "9", "--warmup", "0", "--rate", "10mbit", "--timeout", "20s")
+	s, c = underWay(t, "-s", "64MiB", "-t", "2", "-n", "9", "--warmup", "0", "--rate", "5mbit", "--timeout", "60s")
 	require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
-	c.ends(t, 15*time.Second, exitInterrupted)
-	s.ends(t, 15*time.Second, exitFailure)
+	c.ends(t, givenUp, exitInterrupted)
+	s.ends(t, givenUp, exitFailure)
 	require.Contains(t, s.lastLine(), "the client: interrupted")
 }
 
@@ -150,14 +151,14 @@ func TestHangup(t *testing.T) {
 	signal.Notify(taken, syscall.SIGHUP) // so that a process that is started doesn't ignore it, as under nohup
 	defer signal.Stop(taken)
 	p, file := measure(nil, "20")
-	require.Eventually(t, func() bool { return strings.Contains(p.stdout.String(), "\nadaptive") }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(p.stdout.String(), "\nadaptive") }, waitLimit, time.Millisecond)
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGHUP))
 	_ = p.cmd.Process.Signal(syscall.SIGHUP) // it may have ended
-	p.ends(t, 10*time.Second, exitInterrupted)
+	p.ends(t, waitLimit, exitInterrupted)
 	require.FileExists(t, file)
 
 	p, file = measure(write, "1")
-	p.ends(t, 10*time.Second, exitFailure)
+	p.ends(t, waitLimit, exitFailure)
 	require.Contains(t, p.lastLine(), "broken pipe")
 	require.FileExists(t, file)
 }

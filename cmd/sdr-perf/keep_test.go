@@ -23,22 +23,22 @@ func TestKeep(t *testing.T) {
 		args := append(to[:len(to):len(to)], "-s", "4KiB,64KiB", "-n", "3", "--warmup", "0")
 		if i == 1 {
 			c := start(t, append(args, "-s", "64MiB", "--rate", "20mbit")...)
-			require.Eventually(t, func() bool { return strings.Count(s.stdout.String(), "one transfer at a time") == 2 }, 10*time.Second, 5*time.Millisecond)
+			require.Eventually(t, func() bool { return strings.Count(s.stdout.String(), "one transfer at a time") == 2 }, waitLimit, 5*time.Millisecond)
 			require.NoError(t, c.cmd.Process.Kill())
-			require.Eventually(t, func() bool { return strings.Contains(s.errors(), "sdr-perf: ") }, 10*time.Second, 5*time.Millisecond, "it has not noticed")
+			require.Eventually(t, func() bool { return strings.Contains(s.errors(), "sdr-perf: ") }, waitLimit, 5*time.Millisecond, "it has not noticed")
 			continue
 		}
 		c := start(t, args...)
-		c.ends(t, 20*time.Second, 0)
+		c.ends(t, waitLimit, 0)
 	}
-	require.Eventually(t, func() bool { return strings.Count(s.stdout.String(), " ok\n") == 4 }, 5*time.Second, 5*time.Millisecond, "%s", s.stdout.String())
+	require.Eventually(t, func() bool { return strings.Count(s.stdout.String(), " ok\n") == 4 }, waitLimit, 5*time.Millisecond, "%s", s.stdout.String())
 	require.Equal(t, 3, strings.Count(s.stdout.String(), "one transfer at a time"))
 	require.Equal(t, 2, strings.Count(s.stdout.String(), "T/ideal"))
 	done := func() bool { return strings.Count(s.stdout.String(), " done: 2 points, 6 transfers, 204 KiB in ") == 2 }
-	require.Eventually(t, done, 5*time.Second, 5*time.Millisecond, "%s", s.stdout.String())
+	require.Eventually(t, done, waitLimit, 5*time.Millisecond, "%s", s.stdout.String())
 	require.Equal(t, 1, strings.Count(s.stdout.String(), " broke off: "))
 	require.NoError(t, s.cmd.Process.Signal(os.Interrupt))
-	s.ends(t, 5*time.Second, exitInterrupted)
+	s.ends(t, waitLimit, exitInterrupted)
 	require.Regexp(t, `(?m)^served 3 clients \(1 broke off\): [456] points, `, s.stdout.String())
 }
 
@@ -61,7 +61,7 @@ func TestKeepWithoutDevice(t *testing.T) {
 	}
 	require.NoError(t, u.Close())
 	c := start(t, append(to, "-s", "4KiB", "-n", "1", "--warmup", "0")...)
-	c.ends(t, 20*time.Second, 0)
+	c.ends(t, waitLimit, 0)
 	require.Contains(t, s.errors(), "UDP port 4791")
 	lines := strings.Count(s.errors(), "\n")
 	require.Less(t, lines, 15+int(time.Since(begun).Seconds()), "%s", s.errors())
@@ -74,7 +74,7 @@ func TestServerCountsWhatWasDone(t *testing.T) {
 			s, c := underWay(t, append(more, "-s", "64KiB", "--warmup", "2", "-n", "100000", "--rate", "50mbit")...)
 			time.Sleep(pause)
 			require.NoError(t, c.cmd.Process.Kill())
-			s.ends(t, 10*time.Second, exitFailure)
+			s.ends(t, waitLimit, exitFailure)
 			return s.stdout.String()
 		}
 		out := counted(400 * time.Millisecond)

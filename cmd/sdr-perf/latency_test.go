@@ -4,7 +4,6 @@ package main
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -14,8 +13,8 @@ func TestLatency(t *testing.T) {
 	for _, more := range [][]string{nil, {"--rtt", "3ms"}} {
 		s, to := startServer(t)
 		p := start(t, append(append(to, "--latency", "-s", "64,10000", "-n", "60", "--warmup", "3", "--reliability", "sr", "--json", "-"), more...)...)
-		p.ends(t, 30*time.Second, 0)
-		s.ends(t, 5*time.Second, 0)
+		p.ends(t, waitLimit, 0)
+		s.ends(t, waitLimit, 0)
 		all := results(t, p)
 		require.Len(t, all, 2)
 		for _, r := range all {
@@ -36,6 +35,6 @@ func TestLatency(t *testing.T) {
 		}
 	}
 	p := start(t, "--loopback", "--latency", "-t", "2")
-	p.ends(t, 10*time.Second, exitUsage)
+	p.ends(t, waitLimit, exitUsage)
 	require.Contains(t, p.errors(), "--latency has one transfer under way")
 }

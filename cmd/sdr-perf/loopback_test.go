@@ -4,7 +4,6 @@ package main
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -16,7 +15,7 @@ func TestTwoLoopbackRuns(t *testing.T) {
 		runs = append(runs, start(t, "--loopback", "-s", "1MiB", "-D", "500ms", "--json", "-"))
 	}
 	for _, p := range runs {
-		p.ends(t, 20*time.Second, 0)
+		p.ends(t, waitLimit, 0)
 		require.Len(t, results(t, p), 1)
 	}
 }
@@ -25,7 +24,7 @@ func TestTwoLoopbackRuns(t *testing.T) {
 func TestExplainsWhatThereIs(t *testing.T) {
 	explained := func(args ...string) string {
 		p := start(t, append(args, "--loopback", "--addr", own(0), "-s", "1MiB", "-n", "1", "--warmup", "0", "-v")...)
-		p.ends(t, 20*time.Second, 0)
+		p.ends(t, waitLimit, 0)
 		require.NotContains(t, p.stdout.String(), "0 bit/s")
 		require.NotContains(t, p.stdout.String(), " 1 intervals")
 		return p.stdout.String()

@@ -40,7 +40,7 @@ func runOptions(t *testing.T, server, client []string, begin func(server bool, a
 			args = append(args, "--plot", plot)
 		}
 		c := begin(false, append(args, client...)...)
-		c.ends(t, 60*time.Second, 0)
+		c.ends(t, waitLimit, 0)
 		all := results(t, c)
 		require.Len(t, all, o.points, o.args)
 		for _, r := range all {
@@ -57,9 +57,9 @@ func runOptions(t *testing.T, server, client []string, begin func(server bool, a
 	require.NoError(t, err)
 	require.Contains(t, string(picture), "<svg")
 	done := func() bool { return strings.Count(s.stdout.String(), " done: ") == len(optionSet) }
-	require.Eventually(t, done, 5*time.Second, 5*time.Millisecond, "%s", s.stdout.String())
+	require.Eventually(t, done, waitLimit, 5*time.Millisecond, "%s", s.stdout.String())
 	require.NoError(t, s.cmd.Process.Signal(os.Interrupt))
-	s.ends(t, 5*time.Second, exitInterrupted)
+	s.ends(t, waitLimit, exitInterrupted)
 }
 
 // TestOptionsBetweenProcesses runs the option set between two processes.
@@ -75,7 +75,7 @@ var measured = regexp.MustCompile(`\b[0-9][0-9.]*(e-[0-9]+)?( ns| µs| ms| s|%)?
 // TestTableWhole: all that a run prints, with what was measured masked.
 func TestTableWhole(t *testing.T) {
 	c := start(t, "--loopback", "--addr", own(0), "-s", "4KiB,64KiB", "-n", "150", "--warmup", "0", "--reliability", "sr,adaptive", "--rtt", "1ms", "--workers", "1")
-	c.ends(t, 60*time.Second, 0)
+	c.ends(t, waitLimit, 0)
 	var b strings.Builder
 	for i, line := range strings.Split(strings.TrimRight(c.stdout.String(), "\n"), "\n") {
 		if i > 2 { // the header, and what the run is of, are given

@@ -33,7 +33,7 @@ func TestNothingMeasured(t *testing.T) {
 			args = append(args, "--"+file, name)
 		}
 		p := start(t, args...)
-		p.ends(t, 20*time.Second, c.status)
+		p.ends(t, waitLimit, c.status)
 		require.Equal(t, 1, strings.Count(p.errors(), "\n"), "an error is one line:\n%s", p.errors())
 		for _, file := range c.files {
 			b, err := os.ReadFile(filepath.Join(dir, file+".svg"))
@@ -75,14 +75,14 @@ func TestFullDisk(t *testing.T) {
 	defer full.Close()
 	for _, call := range []string{"--help", "--version", "version", "devices", "congestion", "doctor", "help compare", "completion bash"} {
 		p := startTo(t, full, strings.Fields(call)...)
-		p.ends(t, 10*time.Second, exitFailure)
+		p.ends(t, waitLimit, exitFailure)
 		require.Equal(t, "sdr-perf: write /dev/stdout: no space left on device\n", p.errors(), call)
 	}
 	port := freePort(t, own(0))
 	s := startTo(t, full, "--addr", own(0), "-p", port)
 	s.listening(t)
-	start(t, "--addr", own(1), "-p", port, "-s", "1KiB", "-n", "1", "--warmup", "0", own(0)).ends(t, 20*time.Second, 0)
-	s.ends(t, 5*time.Second, exitFailure)
+	start(t, "--addr", own(1), "-p", port, "-s", "1KiB", "-n", "1", "--warmup", "0", own(0)).ends(t, waitLimit, 0)
+	s.ends(t, waitLimit, exitFailure)
 	require.Equal(t, 2, strings.Count(s.errors(), "\n"), s.errors())
 }
 
@@ -90,9 +90,9 @@ func TestResultsSurviveFailure(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "results.json")
 	s, to := startServer(t)
 	c := start(t, append(to, "-s", "1KiB,64MiB", "-n", "2", "--warmup", "0", "--rate", "50mbit", "--json", file)...)
-	require.Eventually(t, func() bool { return strings.Contains(c.stdout.String(), "1 KiB") }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(c.stdout.String(), "1 KiB") }, waitLimit, 5*time.Millisecond)
 	require.NoError(t, s.cmd.Process.Kill())
-	c.ends(t, 10*time.Second, exitFailure) // it may be connecting, which has a limit of 5 s
+	c.ends(t, waitLimit, exitFailure) // it may be connecting, which has a limit of 5 s
 	b, err := os.ReadFile(file)
 	require.NoError(t, err)
 	var all []result.Result

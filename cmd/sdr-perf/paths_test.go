@@ -4,7 +4,6 @@ package main
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -45,7 +44,7 @@ func TestPathsFlag(t *testing.T) {
 func TestUnequalPaths(t *testing.T) {
 	p := start(t, "--loopback", "--addr", own(0), "-s", "4MiB", "-n", "1", "--warmup", "0", "--rtt", "5ms",
 		"--paths", "50mbit,50mbit,5mbit,50mbit@300ms", "--reliability", "strack", "--json", "-")
-	p.ends(t, 60*time.Second, 0)
+	p.ends(t, waitLimit, 0)
 	all := results(t, p)
 	require.Len(t, all, 1)
 	require.Equal(t, true, all[0]["verified"])

@@ -27,6 +27,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// waitLimit bounds waits for processes that end, or go on, by themselves unless the code is wrong: a busy machine may let them stand for long.
+const waitLimit = 2 * time.Minute
+
 // A process is a running sdr-perf.
 type process struct {
 	cmd            *exec.Cmd
@@ -92,7 +95,7 @@ func (p *process) listening(t *testing.T) string {
 	require.Eventually(t, func() bool {
 		_, rest, _ = strings.Cut(p.errors(), mark)
 		return strings.Contains(rest, "\n")
-	}, 10*time.Second, 5*time.Millisecond, "no server")
+	}, waitLimit, 5*time.Millisecond, "no server")
 	addr, _, _ := strings.Cut(rest, "\n")
 	return addr
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -56,7 +55,7 @@ func TestCleanRunLosesNothing(t *testing.T) {
 		before := socketOverflows(t)
 		p := start(t, "--loopback", "--addr", own(0), "-s", "64KiB,4KiB", "-n", "1", "--warmup", fmt.Sprint(round%2),
 			"--reliability", "none,sr,sr-nack,ec-mds,adaptive", "--json", "-")
-		p.ends(t, 60*time.Second, 0)
+		p.ends(t, waitLimit, 0)
 		var sent, lost float64
 		for _, r := range results(t, p) {
 			packets := r["packets"].(map[string]any)
@@ -73,7 +72,7 @@ func TestCleanRunLosesNothing(t *testing.T) {
 func TestRepeatsForNothing(t *testing.T) {
 	p := start(t, "--loopback", "--addr", own(0), "-s", "256KiB", "-n", "20", "--warmup", "0", "--reliability", "sr,sr-nack",
 		"--alpha", "0.001", "--rtt", "4ms", "--rate", "1gbit", "--reorder", "0.3", "--json", "-")
-	p.ends(t, 60*time.Second, 0)
+	p.ends(t, waitLimit, 0)
 	for _, r := range results(t, p) {
 		packets, chunks := r["packets"].(map[string]any), r["chunks"].(map[string]any)
 		lost := packets["lost_unseen"].(float64) + packets["dropped_real"].(float64)
@@ -87,7 +86,7 @@ func TestUnitsThatCameAgain(t *testing.T) {
 	for _, drop := range []string{"0", "0.02"} {
 		p := start(t, "--loopback", "--addr", own(0), "-s", "256KiB", "-n", "40", "--warmup", "1", "--reliability", "sr",
 			"--alpha", "0.001", "--rtt", "16ms", "--rate", "1gbit", "--reorder", "0.3", "--drop", drop, "--json", "-")
-		p.ends(t, 60*time.Second, 0)
+		p.ends(t, waitLimit, 0)
 		r := results(t, p)[0]
 		packets, chunks := r["packets"].(map[string]any), r["chunks"].(map[string]any)
 		again := packets["duplicate"].(float64) + packets["late_discarded"].(float64)

@@ -30,8 +30,8 @@ func TestManyUnderWay(t *testing.T) {
 	} {
 		s, to := startServer(t)
 		p := start(t, append(append(to, "-s", "4096,100000", "-t", "4", "-q", "2", "-n", "50", "--rtt", "2ms", "--rate", "200mbit", "--drop", "1%", "--json", "-"), c.more...)...)
-		p.ends(t, 60*time.Second, 0)
-		s.ends(t, 5*time.Second, 0)
+		p.ends(t, waitLimit, 0)
+		s.ends(t, waitLimit, 0)
 		all := results(t, p)
 		require.Len(t, all, 4)
 		for _, r := range all {
@@ -88,10 +88,10 @@ func TestInterruptUnderWay(t *testing.T) {
 	for _, how := range [][]string{{"-t", "4"}, {"-b"}, {"-b", "-q", "2", "-t", "2"}} {
 		s, to := startServer(t)
 		c := start(t, append(append(to, how...), "-s", "64KiB", "-n", "1000000", "--warmup", "0", "--rate", "200mbit", "--json", "-")...)
-		require.Eventually(t, func() bool { return strings.Contains(c.errors(), "% done") }, 20*time.Second, 5*time.Millisecond, "nothing runs")
+		require.Eventually(t, func() bool { return strings.Contains(c.errors(), "% done") }, waitLimit, 5*time.Millisecond, "nothing runs")
 		require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
-		c.ends(t, 5*time.Second, exitInterrupted)
-		s.ends(t, 5*time.Second, exitFailure)
+		c.ends(t, waitLimit, exitInterrupted)
+		s.ends(t, waitLimit, exitFailure)
 		require.Contains(t, s.lastLine(), "the client: interrupted", "%v", how)
 		all := results(t, c)
 		require.Len(t, all, 1)
@@ -109,10 +109,10 @@ func TestInterruptedLoopbackUnderWay(t *testing.T) {
 		var p *process
 		for pause := 500 * time.Millisecond; p == nil || !row.MatchString(p.stdout.String()) && pause < 20*time.Second; pause *= 3 { // into what is counted, also on a busy machine
 			p = start(t, append(how, "--loopback", "--addr", own(0), "-s", "64KiB", "-n", "1000000", "--warmup", "0", "--rate", "200mbit")...)
-			require.Eventually(t, func() bool { return strings.Contains(p.stdout.String(), "scheme") }, 10*time.Second, 5*time.Millisecond, "nothing runs")
+			require.Eventually(t, func() bool { return strings.Contains(p.stdout.String(), "scheme") }, waitLimit, 5*time.Millisecond, "nothing runs")
 			time.Sleep(pause)
 			require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
-			p.ends(t, 5*time.Second, exitInterrupted)
+			p.ends(t, waitLimit, exitInterrupted)
 			require.Equal(t, "sdr-perf: interrupted", p.lastLine(), "%v", how)
 		}
 		require.Regexp(t, row, p.stdout.String())
@@ -125,8 +125,8 @@ func TestServerInterruptedUnderWay(t *testing.T) {
 		s, c := underWay(t, append(how, "-s", "64KiB", "-n", "1000000", "--warmup", "0", "--rate", "200mbit")...)
 		time.Sleep(300 * time.Millisecond) // into what is counted
 		require.NoError(t, s.cmd.Process.Signal(os.Interrupt))
-		s.ends(t, 5*time.Second, exitInterrupted)
-		c.ends(t, 5*time.Second, exitFailure)
+		s.ends(t, waitLimit, exitInterrupted)
+		c.ends(t, waitLimit, exitFailure)
 		require.Contains(t, c.lastLine(), "interrupted", "%v", how)
 		require.NotContains(t, c.lastLine(), "violation", "%v", how)
 	}
@@ -152,12 +152,12 @@ func TestGivenUpUnderWay(t *testing.T) {
 // TestKilledUnderWay: neither end goes on waiting for a peer whose process was killed.
 func TestKilledUnderWay(t *testing.T) {
 	for _, who := range []string{"client", "server"} {
-		s, c := underWay(t, "-s", "1MiB", "-t", "4", "-q", "2", "-n", "1000", "--rate", "100mbit", "--timeout", "20s")
+		s, c := underWay(t, "-s", "1MiB", "-t", "4", "-q", "2", "-n", "1000", "--rate", "100mbit", "--timeout", "60s")
 		killed, left := c, s
 		if who == "server" {
 			killed, left = s, c
 		}
 		require.NoError(t, killed.cmd.Process.Kill())
-		left.ends(t, 15*time.Second, exitFailure)
+		left.ends(t, 45*time.Second, exitFailure) // and not with --timeout
 	}
 }

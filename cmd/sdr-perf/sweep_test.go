@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -55,7 +54,7 @@ func TestSweep(t *testing.T) {
 		plot := filepath.Join(dir, name+".svg")
 		p := start(t, append(args, "--sweep", "rtt=2ms..8ms", "-s", "16KiB", "--reliability", "sr,sr-nack", "-n", "3", "--warmup", "0",
 			"--rate", "1gbit", "--csv", "-", "--plot", plot)...)
-		p.ends(t, 30*time.Second, 0)
+		p.ends(t, waitLimit, 0)
 		lines, err := csv.NewReader(strings.NewReader(p.stdout.String())).ReadAll()
 		require.NoError(t, err)
 		require.Len(t, lines, 1+6)
@@ -74,7 +73,7 @@ func TestSweep(t *testing.T) {
 		require.Contains(t, string(drawn), "round-trip time")
 		require.Contains(t, string(drawn), "sr-nack")
 	}
-	s.ends(t, 5*time.Second, 0)
+	s.ends(t, waitLimit, 0)
 }
 
 // TestWhatIsSweptIsSaidInRows: what all points have in common, above the table and the plot, doesn't name the value of one of them.

@@ -44,7 +44,7 @@ func played(t *testing.T, out, read *os.File) string {
 		m.show(standing{part: 0.1})
 	}
 	b := make([]byte, 1<<16)
-	require.NoError(t, read.SetReadDeadline(time.Now().Add(10*time.Second)))
+	require.NoError(t, read.SetReadDeadline(time.Now().Add(waitLimit)))
 	n, err := read.Read(b)
 	require.NoError(t, err)
 	return string(b[:n])
@@ -132,9 +132,9 @@ func TestNoAnimationInPipe(t *testing.T) {
 func TestOutputIntoPipes(t *testing.T) {
 	s, to := startServer(t)
 	c := start(t, append(to, "-s", "16MiB", "-n", "1", "--warmup", "0", "--rate", "25mbit")...) // 5.4 s
-	c.ends(t, 30*time.Second, 0)
+	c.ends(t, waitLimit, 0)
 	require.Regexp(t, `(?m)^sdr-perf: adaptive 16 MiB: [1-9][0-9] % done$`, c.errors(), "of one that is under way, too")
-	s.ends(t, 5*time.Second, 0)
+	s.ends(t, waitLimit, 0)
 	for _, text := range []string{c.stdout.String(), c.errors(), s.stdout.String(), s.errors()} {
 		require.NotContains(t, text, "\r")
 		require.NotContains(t, text, "\x1b")

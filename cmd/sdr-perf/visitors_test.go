@@ -63,11 +63,11 @@ func TestBadVisitors(t *testing.T) {
 		knock()
 	}
 	c := start(t, append(to, "--mtu", "2048", "-s", "1KiB", "-n", "1")...)
-	c.ends(t, 10*time.Second, exitFailure)
+	c.ends(t, waitLimit, exitFailure)
 	require.Contains(t, c.lastLine(), "--mtu is 1 KiB at the server and 2 KiB at the client")
 	c = start(t, append(to, "--mtu", "1024", "-s", "1KiB", "-n", "1", "--warmup", "0")...)
-	c.ends(t, 10*time.Second, 0)
-	s.ends(t, 5*time.Second, 0)
+	c.ends(t, waitLimit, 0)
+	s.ends(t, waitLimit, 0)
 	require.Contains(t, s.errors(), "turned a peer away")
 	require.NotContains(t, s.errors(), "\x1b")
 	require.NotContains(t, s.errors(), "\n  forged line")
@@ -123,7 +123,7 @@ func TestPeerTextIsEscaped(t *testing.T) {
 	defer s.Close()
 	_, err = exchange(t.Context(), s, 10*units.Second, hello{Version: protocolVersion, PathMTU: 4096, Err: strings.Repeat(escape, 1000)})
 	require.NoError(t, err)
-	c.ends(t, 10*time.Second, exitFailure)
+	c.ends(t, waitLimit, exitFailure)
 	require.Contains(t, c.errors(), "the server: ?[2J?]0;owned??  forged line?[2J")
 	require.NotContains(t, c.errors(), "\x1b")
 	require.Equal(t, 1, strings.Count(c.errors(), "\n"))
@@ -154,12 +154,12 @@ func TestOneConnectionOfARun(t *testing.T) {
 				}
 			}
 			return n == 1
-		}, 10*time.Second, 5*time.Millisecond)
+		}, waitLimit, 5*time.Millisecond)
 		_, err := exchange(t.Context(), in, 10*units.Second, verdict{Err: "not any more"})
 		require.NoError(t, err)
 		<-in.Closed()
 		client := start(t, append(to, "-s", "1KiB", "-n", "1", "--warmup", "0")...)
-		client.ends(t, 20*time.Second, 0)
-		s.ends(t, 10*time.Second, 0)
+		client.ends(t, waitLimit, 0)
+		s.ends(t, waitLimit, 0)
 	}
 }

@@ -46,6 +46,9 @@ func TestMain(m *testing.M) {
 	main()
 }
 
+// waitLimit bounds waits for processes that end, or go on, by themselves unless the code is wrong: a busy machine may let them stand for long.
+const waitLimit = 2 * time.Minute
+
 // A process is a running filecopy.
 type process struct {
 	cmd    *exec.Cmd
@@ -109,7 +112,7 @@ func (p *process) errors() string { return p.stderr.String() }
 // waitFor waits until stderr contains text.
 func (p *process) waitFor(t *testing.T, text string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return strings.Contains(p.errors(), text) }, 10*time.Second, 5*time.Millisecond,
+	require.Eventually(t, func() bool { return strings.Contains(p.errors(), text) }, waitLimit, 5*time.Millisecond,
 		"stderr never said %q", text)
 }
 
@@ -138,7 +141,7 @@ func (p *process) listening(t *testing.T) string {
 	const mark = "waiting for a sender on "
 	p.waitFor(t, mark)
 	_, rest, _ := strings.Cut(p.errors(), mark)
-	require.Eventually(t, func() bool { _, rest, _ = strings.Cut(p.errors(), mark); return strings.Contains(rest, "\n") }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { _, rest, _ = strings.Cut(p.errors(), mark); return strings.Contains(rest, "\n") }, waitLimit, time.Millisecond)
 	addr, _, _ := strings.Cut(rest, "\n")
 	return addr
 }
@@ -191,8 +194,8 @@ func TestCopy(t *testing.T) {
 
 				r := start(t, "", append(append([]string{"recv", "--listen", ip, "--out", out}, recvAddr...), link...)...)
 				s := start(t, "", append(append([]string{"send", "--to", r.listening(t), src}, sendAddr...), link...)...)
-				s.ends(t, 30*time.Second, 0)
-				r.ends(t, 5*time.Second, 0)
+				s.ends(t, waitLimit, 0)
+				r.ends(t, waitLimit, 0)
 				got, err := os.ReadFile(out)
 				require.NoError(t, err)
 				require.True(t, bytes.Equal(want, got), "the content differs")
@@ -216,8 +219,8 @@ func TestCopyNothing(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "copy")
 	r := start(t, "", "recv", "--listen", "127.0.0.1:0", "--out", out, rdma(0))
 	s := start(t, "", "send", "--to", r.listening(t), src, rdma(1))
-	s.ends(t, 10*time.Second, 0)
-	r.ends(t, 5*time.Second, 0)
+	s.ends(t, waitLimit, 0)
+	r.ends(t, waitLimit, 0)
 	got, err := os.ReadFile(out)
 	require.NoError(t, err)
 	require.Empty(t, got)
@@ -239,14 +242,14 @@ func TestPeerIsKilled(t *testing.T) {
 	t.Run("sender", func(t *testing.T) {
 		r, s, dir := underWay(t, "")
 		require.NoError(t, s.cmd.Process.Kill())
-		r.ends(t, 5*time.Second, exitFailure)
+		r.ends(t, waitLimit, exitFailure)
 		require.Contains(t, r.lastLine(), "its process was killed")
 		onlyHolds(t, dir)
 	})
 	t.Run("receiver", func(t *testing.T) {
 		r, s, dir := underWay(t, "")
 		require.NoError(t, r.cmd.Process.Kill())
-		s.ends(t, 5*time.Second, exitFailure)
+		s.ends(t, waitLimit, exitFailure)
 		require.Contains(t, s.lastLine(), "its process was killed")
 		onlyHolds(t, dir)
 	})
@@ -256,7 +259,7 @@ func TestPeerIsKilled(t *testing.T) {
 func TestPeerIsSilent(t *testing.T) {
 	r, s, dir := underWay(t, "", "--silence", "1s")
 	require.NoError(t, s.cmd.Process.Signal(syscall.SIGSTOP))
-	r.ends(t, 5*time.Second, exitFailure)
+	r.ends(t, waitLimit, exitFailure)
 	require.Contains(t, r.lastLine(), "for 1 s", "the silence limit")
 	onlyHolds(t, dir)
 }
@@ -284,8 +287,8 @@ func TestPermissions(t *testing.T) {
 			}
 			r := start(t, "", "recv", "--listen", "127.0.0.1:0", "--out", out, rdma(0))
 			s := start(t, "", "send", "--to", r.listening(t), src, rdma(1))
-			s.ends(t, 10*time.Second, 0)
-			r.ends(t, 5*time.Second, 0)
+			s.ends(t, waitLimit, 0)
+			r.ends(t, waitLimit, 0)
 			fi, err := os.Stat(out)
 			require.NoError(t, err)
 			want := c.want
@@ -306,8 +309,8 @@ func TestInterrupt(t *testing.T) {
 	for _, stop := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
 		r, s, dir := underWay(t, "")
 		require.NoError(t, r.cmd.Process.Signal(stop))
-		r.ends(t, 5*time.Second, exitInterrupted)
-		s.ends(t, 5*time.Second, exitFailure)
+		r.ends(t, waitLimit, exitInterrupted)
+		s.ends(t, waitLimit, exitFailure)
 		require.Contains(t, r.lastLine(), "interrupted")
 		require.Contains(t, s.lastLine(), "the receiver failed")
 		onlyHolds(t, dir)
@@ -316,8 +319,8 @@ func TestInterrupt(t *testing.T) {
 
 func TestDiskIsFull(t *testing.T) {
 	r, s, dir := underWay(t, fileLimit+"=20000000")
-	r.ends(t, 10*time.Second, exitFailure)
-	s.ends(t, 5*time.Second, exitFailure)
+	r.ends(t, waitLimit, exitFailure)
+	s.ends(t, waitLimit, exitFailure)
 	require.Contains(t, r.lastLine(), "file too large")
 	require.Contains(t, s.lastLine(), "the receiver failed")
 	require.Contains(t, s.lastLine(), "file too large")
@@ -330,14 +333,14 @@ func TestSchemesDiffer(t *testing.T) {
 	dir := t.TempDir()
 	r := start(t, "", "recv", "--listen", "127.0.0.1:0", "--out", filepath.Join(dir, "copy"), "--scheme", "sr", rdma(0))
 	s := start(t, "", "send", "--to", r.listening(t), src, "--scheme", "sr-nack", rdma(1))
-	s.ends(t, 10*time.Second, exitFailure)
+	s.ends(t, waitLimit, exitFailure)
 	require.Contains(t, s.lastLine(), "give both ends the same")
 	r.waitFor(t, "turned a peer away")
 	require.Contains(t, r.errors(), "give both ends the same")
 	onlyHolds(t, dir)
 	s = start(t, "", "send", "--to", r.listening(t), src, "--scheme", "sr", rdma(1))
-	s.ends(t, 10*time.Second, 0)
-	r.ends(t, 5*time.Second, 0)
+	s.ends(t, waitLimit, 0)
+	r.ends(t, waitLimit, 0)
 	onlyHolds(t, dir, "copy")
 }
 
@@ -383,13 +386,13 @@ func TestBadVisitors(t *testing.T) {
 		require.NoError(t, err)
 		// The receiver's hello says that it is an sdr endpoint, and what follows that sdrnet has taken the peer. Of those that no
 		// application has taken yet, package oob turns the last away.
-		require.NoError(t, nc.SetReadDeadline(time.Now().Add(10*time.Second)))
+		require.NoError(t, nc.SetReadDeadline(time.Now().Add(waitLimit)))
 		_, err = io.ReadFull(nc, make([]byte, 16+1))
 		require.NoError(t, err)
 	}
 	s := start(t, "", "send", "--to", at, src, rdma(1))
-	s.ends(t, 10*time.Second, 0)
-	r.ends(t, 5*time.Second, 0)
+	s.ends(t, waitLimit, 0)
+	r.ends(t, waitLimit, 0)
 	got, err := os.ReadFile(out)
 	require.NoError(t, err)
 	require.Equal(t, content, got)
@@ -407,8 +410,8 @@ func TestUDPPortTaken(t *testing.T) {
 	dir := t.TempDir()
 	r := start(t, "", "recv", "--listen", "127.0.0.1:0", "--out", filepath.Join(dir, "copy"), rdma(0), "--udp-port", "4791")
 	s := start(t, "", "send", "--to", r.listening(t), src, rdma(1))
-	r.ends(t, 10*time.Second, exitFailure)
-	s.ends(t, 10*time.Second, exitFailure)
+	r.ends(t, waitLimit, exitFailure)
+	s.ends(t, waitLimit, exitFailure)
 	require.Contains(t, r.lastLine(), "UDP port 4791")
 	require.Contains(t, r.lastLine(), "choose another port")
 	require.Contains(t, s.lastLine(), "UDP port 4791", "the sender should hear why")
@@ -462,7 +465,7 @@ func TestMistakes(t *testing.T) {
 	} {
 		t.Run(strings.Join(c.args[:min(2, len(c.args))], " ")+": "+c.says, func(t *testing.T) {
 			p := start(t, "", c.args...)
-			p.ends(t, 15*time.Second, c.status)
+			p.ends(t, waitLimit, c.status)
 			require.Contains(t, p.errors(), c.says)
 			require.Equal(t, 1, strings.Count(p.errors(), "\n"), "an error is one line:\n%s", p.errors())
 			onlyHolds(t, dir)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -21,8 +20,8 @@ func TestNameFromSender(t *testing.T) {
 	for i, says := range []string{"", "already: name the file that the receiver is to write"} {
 		r := start(t, "", "recv", "--listen", "127.0.0.1:0", "--out", dir, rdma(0))
 		s := start(t, "", "send", "--to", r.listening(t), src, rdma(1))
-		s.ends(t, 10*time.Second, i)
-		r.ends(t, 5*time.Second, i)
+		s.ends(t, waitLimit, i)
+		r.ends(t, waitLimit, i)
 		require.Contains(t, s.errors(), says)
 		onlyHolds(t, dir, "original")
 	}
@@ -41,8 +40,8 @@ func TestPipes(t *testing.T) {
 	s := prepare(t, "send", "--to", r.listening(t), rdma(1), "-")
 	s.cmd.Stdin = bytes.NewReader(want)
 	s.begin(t)
-	s.ends(t, 20*time.Second, 0)
-	r.ends(t, 5*time.Second, 0)
+	s.ends(t, waitLimit, 0)
+	r.ends(t, waitLimit, 0)
 	require.True(t, bytes.Equal(want, got.Bytes()), "%d bytes of %d", got.Len(), len(want))
 	require.Contains(t, r.errors(), "received -: 3 MiB")
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -26,8 +25,8 @@ func TestNobodyReads(t *testing.T) {
 	r.begin(t)
 	require.NoError(t, errors.Join(read.Close(), write.Close()))
 	s := start(t, "", "send", "--to", r.listening(t), src, rdma(1))
-	r.ends(t, 10*time.Second, exitFailure)
-	s.ends(t, 5*time.Second, exitFailure)
+	r.ends(t, waitLimit, exitFailure)
+	s.ends(t, waitLimit, exitFailure)
 	require.Contains(t, r.lastLine(), "broken pipe")
 	require.Contains(t, s.lastLine(), "broken pipe")
 }
@@ -44,7 +43,7 @@ func TestInterruptWhileReading(t *testing.T) {
 	_, err = write.Write(make([]byte, units.MiB)) // more than a pipe holds: then it is being read
 	require.NoError(t, err)
 	require.NoError(t, s.cmd.Process.Signal(os.Interrupt))
-	s.ends(t, 10*time.Second, exitInterrupted)
+	s.ends(t, waitLimit, exitInterrupted)
 	require.Contains(t, s.lastLine(), "interrupted")
 }
 
@@ -62,8 +61,8 @@ func TestInterruptWhileWriting(t *testing.T) {
 	_, err = read.Read(make([]byte, 1)) // the whole file is there, and being written
 	require.NoError(t, err)
 	require.NoError(t, r.cmd.Process.Signal(os.Interrupt))
-	r.ends(t, 10*time.Second, exitInterrupted)
-	s.ends(t, 5*time.Second, exitFailure)
+	r.ends(t, waitLimit, exitInterrupted)
+	s.ends(t, waitLimit, exitFailure)
 	require.Contains(t, r.lastLine(), "interrupted")
 	require.Contains(t, s.lastLine(), "the receiver failed")
 }
@@ -73,7 +72,7 @@ func TestNamedPipe(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	require.NoError(t, unix.Mkfifo(fifo, 0o600))
 	s := start(t, "", "send", "--to", "127.0.0.1:1", fifo)
-	s.ends(t, 10*time.Second, exitFailure)
+	s.ends(t, waitLimit, exitFailure)
 	require.Contains(t, s.lastLine(), "not a regular file")
 	require.Contains(t, s.lastLine(), "send - <")
 }
@@ -81,7 +80,7 @@ func TestNamedPipe(t *testing.T) {
 // TestSizeUnknown: a file that has more than its size says isn't cut to that.
 func TestSizeUnknown(t *testing.T) {
 	s := start(t, "", "send", "--to", "127.0.0.1:1", "/proc/self/status")
-	s.ends(t, 10*time.Second, exitFailure)
+	s.ends(t, waitLimit, exitFailure)
 	require.Contains(t, s.lastLine(), "/proc/self/status has more than the 0 B")
 	require.Contains(t, s.lastLine(), "send - <")
 }
@@ -91,7 +90,7 @@ func TestNoRoomToSpool(t *testing.T) {
 	none := "TMPDIR=" + filepath.Join(t.TempDir(), "none")
 	for _, args := range [][]string{{"send", "--to", "127.0.0.1:1", "-"}, {"recv", "--listen", "127.0.0.1:0", "--out", "-"}} {
 		p := start(t, none, args...)
-		p.ends(t, 10*time.Second, exitFailure)
+		p.ends(t, waitLimit, exitFailure)
 		require.Contains(t, p.lastLine(), none[len("TMPDIR="):])
 		require.Contains(t, p.lastLine(), "set TMPDIR")
 	}
@@ -102,7 +101,7 @@ func TestNoRoomToSpool(t *testing.T) {
 	p.begin(t)
 	_, _ = stdin.Write(make([]byte, 5000))
 	require.NoError(t, stdin.Close())
-	p.ends(t, 10*time.Second, exitFailure)
+	p.ends(t, waitLimit, exitFailure)
 	require.Contains(t, p.lastLine(), "set TMPDIR")
 }
 

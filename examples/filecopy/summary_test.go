@@ -5,7 +5,6 @@ package main
 import (
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,8 +21,8 @@ func TestSummaries(t *testing.T) {
 	s := prepare(t, "send", "--to", r.listening(t), src, rdma(1))
 	s.cmd.Stdout = &sent
 	s.begin(t)
-	s.ends(t, 10*time.Second, 0)
-	r.ends(t, 5*time.Second, 0)
+	s.ends(t, waitLimit, 0)
+	r.ends(t, waitLimit, 0)
 	require.Regexp(t, `^received .*: 1 MiB in .*, SHA-256 agrees\n$`, received.String())
 	require.Regexp(t, `^sent .*: 1 MiB in .*, SHA-256 agrees, \d+ of \d+ packets repeated\n$`, sent.String())
 }
