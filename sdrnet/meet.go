@@ -178,19 +178,15 @@ func (m *session) run() {
 	}
 }
 
-// admissionTime bounds what a Listener waits for a peer that doesn't take its word, and noAdmission how long a Dial without a deadline waits for it.
-const (
-	admissionTime = 300 * time.Millisecond
-	noAdmission   = oob.DefaultTimeout
-)
+// noAdmission is how long a Dial without a deadline waits for its Listener's word.
+const noAdmission = oob.DefaultTimeout
 
-// admit tells the peer that its connection stands, and that no other can get its place any more.
+// admit tells the peer that its connection stands, and that no other can get its place any more. A peer can't hold this up, for it has all that was
+// said before, so that the socket takes a byte at once; a busy host may, and then Send has its usual time: to be turned away is for good.
 func (m *session) admit(ctx context.Context) error {
 	if m.admitted == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, admissionTime)
-	defer cancel()
 	return m.s.Send(ctx, []byte{admissionWord})
 }
 
