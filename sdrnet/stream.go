@@ -346,19 +346,22 @@ func (s *Stream) release() {
 	s.message, s.rest = nil, nil
 }
 
-// linger sends the rest and waits for it.
+// linger sends the rest and waits for it. The wait for a peer that takes nothing has parts, of which one ends, and not all, where this process stood
+// for long, as on a busy host: then it is the peer that has waited.
 func (s *Stream) linger() {
-	still := time.NewTimer(s.still)
+	const parts = 10
+	still := time.NewTicker(s.still / parts)
 	defer still.Stop()
 	_ = s.end()
-	for {
+	for left := parts; left > 0; {
 		select {
 		case <-s.idle:
 			return
 		case <-s.moved:
-			still.Reset(s.still)
+			left = parts
+			still.Reset(s.still / parts)
 		case <-still.C:
-			return
+			left--
 		}
 	}
 }
