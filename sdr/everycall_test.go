@@ -176,7 +176,7 @@ var closers = []string{"*sdr.Port.Fail", "*sdr.Port.End", "*sdr.Port.Complete", 
 
 // forTests are methods of export_test.go.
 var forTests = []string{
-	"*sdr.QP.Held", "*sdr.QP.Frontier", "*sdr.QP.HomeChannel", "*sdr.QP.StateName", "sdr.SendHandle.StateName", "sdr.SendStream.StateName", "sdr.RecvHandle.StateName", "*sdr.QP.ReceiveFrames", "*sdr.QP.AwaitedBy", "*sdr.QP.Check", "*sdr.Endpoint.CheckIdle", "*sdr.Endpoint.Slabs",
+	"*sdr.QP.Held", "*sdr.QP.Frontier", "*sdr.QP.HomeChannel", "*sdr.QP.StateName", "sdr.SendHandle.StateName", "sdr.SendStream.StateName", "sdr.RecvHandle.StateName", "*sdr.QP.ReceiveFrames", "*sdr.QP.AwaitedBy", "*sdr.QP.ServedCaller", "*sdr.QP.WaitsFor", "*sdr.QP.Check", "*sdr.Endpoint.CheckIdle", "*sdr.Endpoint.Slabs",
 	"*sdr.MR.Refs", "sdr.RecvHandle.PublishPackets", "sdr.RecvHandle.Outcome",
 }
 

@@ -135,7 +135,7 @@ func TestPlaceOnCompletedMessage(t *testing.T) {
 	s := newSockets(t, 1)
 	q, c := s.withCaller(t, sdr.QPConfig{MTU: 256, Chunk: 256})
 	dst := s.mr(t, 1, packets*256)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // of all rounds: each is a fraction of a second, on a busy machine one or two
 	defer cancel()
 	rounds := 200
 	if race.Enabled {
