@@ -288,6 +288,9 @@ func (t *recvTransfer) close(err error) {
 	}
 }
 
+// fewPolled is how many transfers under way are all polled each time, which costs little then.
+const fewPolled = 8
+
 // progress does what is due, and returns when to be called again.
 func (t *recvTransfer) progress() units.Instant {
 	if t.t.cancel != nil && t.dataPosted > 0 && t.state < closing {
@@ -301,7 +304,7 @@ func (t *recvTransfer) progress() units.Instant {
 	}
 	now := t.in.now
 	news := t.arrivals.News()
-	rests := t.in.hasNews && !news && now < t.pollAt && t.polledIn == t.in.envs // as most of many under way do
+	rests := t.in.polled > fewPolled && t.in.hasNews && !news && now < t.pollAt && t.polledIn == t.in.envs // as most of many do
 	if !rests {
 		t.completeFilled()
 	}
