@@ -82,7 +82,7 @@ func refuse(ctx context.Context, nc net.Conn, err error, leave func(net.Conn)) e
 	var record tls.RecordHeaderError
 	switch {
 	case errors.As(err, &record):
-		err = fmt.Errorf("%w (%w)", errPeerWithoutTLS, err)
+		err = withoutTLS(record)
 		if record.Conn != nil {
 			nc = record.Conn // still usable, so that a peer without TLS can read the reason
 		}
@@ -99,6 +99,15 @@ func refuse(ctx context.Context, nc net.Conn, err error, leave func(net.Conn)) e
 	return err
 }
 
+// withoutTLS is the error of a TLS handshake with a peer whose first bytes are not TLS.
+func withoutTLS(record tls.RecordHeaderError) error {
+	foreign := &ForeignError{First: record.RecordHeader[:]}
+	if p := foreign.protocol(); p != "" && p != "TLS" {
+		return fmt.Errorf("%w (%w)", foreign, record)
+	}
+	return fmt.Errorf("%w (%w)", errPeerWithoutTLS, record)
+}
+
 func hello(ctx context.Context, nc net.Conn) error {
 	if tc, ok := nc.(*tls.Conn); ok {
 		if err := tc.HandshakeContext(ctx); err != nil {
@@ -106,7 +115,7 @@ func hello(ctx context.Context, nc net.Conn) error {
 		}
 	}
 	// A peer that turned this one away has closed, and the reason it gave may still be there to be read.
-	_, unsent := nc.Write(appendFrame(nil, frame{kind: kindHello}))
+	_, unsent := nc.Write(appendFrame(nil, frame{kind: kindHello, number: helloNumber}))
 	f, err := readFrame(nc, 0)
 	switch {
 	case err != nil && unsent != nil && !isA[*PeerError](err):

@@ -93,7 +93,8 @@ func (e *ForeignError) protocol() string {
 	for _, p := range [...]struct{ prefix, name string }{
 		{"\x16\x03", "TLS"}, {"\x15\x03", "TLS"}, // handshake, alert
 		{"HTTP", "HTTP"}, {"GET ", "HTTP"}, {"POST", "HTTP"}, {"PRI ", "HTTP/2"},
-		{"SSH-", "SSH"},
+		{"<!DO", "HTTP"}, {"<htm", "HTTP"}, // HTTP/0.9, in which some servers answer what is no request: the page alone
+		{"SSH-", "SSH"}, {"220 ", "SMTP or FTP"}, {"220-", "SMTP or FTP"},
 	} {
 		if bytes.HasPrefix(e.First, []byte(p.prefix)) {
 			return p.name

@@ -17,13 +17,16 @@ const (
 	headerSize = 16
 	// A reason is text for a person; a longer one is cut, so that a peer can't fill our log.
 	maxReason = 512
+	// helloNumber is two line ends. A server of a protocol whose requests are lines, such as HTTP, takes what comes before them for one and
+	// answers it, by which it can be named; without a line end it would wait for the rest until the time limit.
+	helloNumber = 0x0d0a0d0a
 )
 
 // A kind says what a frame is for. Values are wire format.
 type kind uint8
 
 const (
-	kindHello   kind = 1 + iota // first frame of each direction, no payload
+	kindHello   kind = 1 + iota // first frame of each direction, no payload; number is helloNumber, or any other
 	kindBlob                    // one side of Exchange; number counts exchanges from 1
 	kindMessage                 // Send; number counts messages from 1
 	kindError                   // last frame: number is a Code, payload a reason in UTF-8
@@ -93,14 +96,18 @@ func readFrame(r io.Reader, maxBlob int) (frame, error) {
 	return readPayload(r, h)
 }
 
-// readHeader reads a frame's header, whose length is within bounds. What isn't ours is a *ForeignError, also where it is shorter.
+// readHeader reads a frame's header, whose length is within bounds. What isn't ours is a *ForeignError as soon as that shows: its sender
+// may have no more to say.
 func readHeader(r io.Reader, maxBlob int) (header, error) {
 	var b [headerSize]byte
-	n, err := io.ReadFull(r, b[:])
-	switch {
-	case n >= len(magic) && string(b[:len(magic)]) != magic:
+	n, err := io.ReadAtLeast(r, b[:], len(magic))
+	if err != nil {
+		return header{}, err
+	}
+	if string(b[:len(magic)]) != magic {
 		return header{}, &ForeignError{First: bytes.Clone(b[:n])}
-	case err != nil:
+	}
+	if err := readRest(r, b[n:]); err != nil {
 		return header{}, err
 	}
 	h := header{
@@ -121,14 +128,20 @@ func readHeader(r io.Reader, maxBlob int) (header, error) {
 // readPayload reads the rest of the frame that begins with h.
 func readPayload(r io.Reader, h header) (frame, error) {
 	payload := make([]byte, h.length)
-	if _, err := io.ReadFull(r, payload); err != nil {
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
+	if err := readRest(r, payload); err != nil {
 		return frame{}, err
 	}
 	if h.kind == kindError {
 		return frame{}, &PeerError{Code: Code(h.number), Reason: printable(payload)}
 	}
 	return frame{kind: h.kind, number: h.number, payload: payload}, nil
+}
+
+// readRest fills b with what follows in a frame that has begun.
+func readRest(r io.Reader, b []byte) error {
+	_, err := io.ReadFull(r, b)
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strconv"
 	"syscall"
@@ -151,6 +153,8 @@ func TestDialStrangers(t *testing.T) {
 		code Code
 	}{
 		{"SSH server", []byte("SSH-2.0-OpenSSH_9.2\r\n"), "looks like SSH", CodeForeign},
+		{"mail server", []byte("220 mx\r\n"), "looks like SMTP or FTP", CodeForeign}, // shorter than a header, and it says no more
+		{"TLS server", []byte("\x15\x03\x01\x00\x02\x02\x46"), "give both ends TLS or neither", CodeForeign},
 		{"garbage", make([]byte, 100), `first bytes are "\x00\x00`, CodeForeign},
 		{"other version", frameOfVersion(7, frame{kind: kindHello}),
 			"peer speaks version 7 of the out-of-band protocol, this end version 1 (run the same release", CodeVersion},
@@ -166,6 +170,19 @@ func TestDialStrangers(t *testing.T) {
 			require.Equal(t, tc.code, peer.Code)
 			require.Eventually(t, func() bool { return descriptors() <= before+1 }, waitLimit, time.Millisecond, "beside the stranger's listener")
 		})
+	}
+}
+
+// TestDialHTTPServer: a web server answers a request, not a HELLO, and is named all the same, whether or not this end uses TLS.
+func TestDialHTTPServer(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	_, client := certificate(t)
+	for _, cfg := range []Config{{}, {TLS: client}} {
+		_, err := Dial(testContext(t), server.Listener.Addr().String(), cfg)
+		require.ErrorContains(t, err, "looks like HTTP")
+		require.ErrorContains(t, err, "is that the address and port")
+		require.NotErrorIs(t, err, errPeerWithoutTLS)
 	}
 }
 
