@@ -44,10 +44,10 @@ type Config struct {
 	// MaxBlob is the longest blob or message that this end accepts and sends, at most 64 MiB.
 	// Zero is DefaultMaxBlob.
 	MaxBlob units.Bytes
-	// Logger gets the peers that a Listener turned away, or was told of (Listener.TurnedAway), at level Warn: ten at once
-	// and one a second in the long run, however many there are. Nil logs nothing.
+	// Logger gets the peers that a Listener turned away, or was told of (Listener.TurnedAway), and those that left or died while connecting,
+	// at level Warn: ten at once and one a second in the long run, however many there are. Nil logs nothing.
 	Logger *slog.Logger
-	// OnReject, when not nil, is called with each peer that a Listener turned away, or with the Listener's own address when the
+	// OnReject, when not nil, is called with each of these peers, or with the Listener's own address when the
 	// kernel gives it none, from several goroutines at a time.
 	OnReject func(peer net.Addr, err error)
 }

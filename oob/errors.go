@@ -184,7 +184,7 @@ func farewell(err error) []byte {
 	code, reason := CodeProtocol, err.Error()
 	var given givenUp
 	switch {
-	case isA[*PeerError](err), errors.Is(err, ErrPeerDied), errors.Is(err, ErrPeerClosed), errors.Is(err, errNoHello):
+	case hasLeft(err):
 		return nil
 	case isA[*ForeignError](err), errors.Is(err, errPeerWithoutTLS):
 		code = CodeForeign
@@ -202,6 +202,11 @@ func farewell(err error) []byte {
 		reason += " (" + receiveSooner + ")"
 	}
 	return reasonFrame(code, reason)
+}
+
+// hasLeft reports whether err is that the peer ended the connection, or is dead.
+func hasLeft(err error) bool {
+	return isA[*PeerError](err) || errors.Is(err, ErrPeerDied) || errors.Is(err, ErrPeerClosed) || errors.Is(err, errNoHello)
 }
 
 func reasonFrame(code Code, reason string) []byte {

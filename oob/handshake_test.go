@@ -3,15 +3,18 @@
 package oob
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -318,6 +321,32 @@ func TestListenerOutlivesBadPeers(t *testing.T) {
 	defer s.Close()
 	exchange(t, s, c, nil, nil)
 	require.ErrorIs(t, rejected.next(t), context.DeadlineExceeded, "the silent one, which has delayed nobody")
+}
+
+// TestLogOfPeersThatLeave: who turns away whom, and that a peer has gone by itself, is told apart.
+func TestLogOfPeersThatLeave(t *testing.T) {
+	for name, leave := range map[string]func(nc *net.TCPConn){
+		"silent": func(*net.TCPConn) {},
+		"dead":   func(nc *net.TCPConn) { write(t, nc, appendFrame(nil, frame{kind: kindHello})) },
+		"goodbye": func(nc *net.TCPConn) {
+			write(t, nc, append(appendFrame(nil, frame{kind: kindHello}), appendFrame(nil, frame{kind: kindBye})...))
+		},
+		"reason": func(nc *net.TCPConn) { write(t, nc, reasonFrame(CodeRejected, "not this one")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			l, rejected := listen(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			nc := dialRaw(t, l.Addr().String())
+			leave(nc)
+			require.NoError(t, nc.Close())
+			_ = rejected.next(t)
+			require.Contains(t, log.String(), "a peer left while connecting")
+
+			write(t, dialRaw(t, l.Addr().String()), []byte("garbage"))
+			_ = rejected.next(t)
+			require.Equal(t, 1, strings.Count(log.String(), "turned a peer away"))
+		})
+	}
 }
 
 func TestPeerThatDiesBeforeAccept(t *testing.T) {

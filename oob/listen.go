@@ -92,7 +92,7 @@ func (l *Listener) AcceptGuest(ctx context.Context) (*Conn, error) {
 }
 
 // TurnedAway tells of a peer that Accept returned and its caller turned away, as of those that the Listener turns away itself:
-// through Config.Logger, whose bound holds for both together, and Config.OnReject.
+// through Config.Logger, whose bound holds for both together, and Config.OnReject. Where err says that the peer has left or died, so does the log.
 func (l *Listener) TurnedAway(c *Conn, err error) { l.report.rejected(c.RemoteAddr(), err) }
 
 // Close stops listening and drops peers that Accept has not returned, which hear why; accepted connections stay

@@ -15,7 +15,7 @@ const (
 	logEvery = time.Second
 )
 
-// A reporter tells of peers that were turned away.
+// A reporter tells of peers with which there is no connection.
 type reporter struct {
 	cfg Config
 
@@ -24,9 +24,13 @@ type reporter struct {
 	silent int       // lines left out since the last one; +checklocks:mu
 }
 
-// rejected tells of a peer that was turned away, and why.
+// rejected tells of a peer that was turned away, or that has left by itself, and why.
 func (r *reporter) rejected(peer net.Addr, err error) {
-	r.tell("oob: turned a peer away", "peer", peer, err)
+	what := "oob: turned a peer away"
+	if hasLeft(err) {
+		what = "oob: a peer left while connecting"
+	}
+	r.tell(what, "peer", peer, err)
 }
 
 // stuck tells why nobody can be accepted at an address now.
