@@ -74,13 +74,13 @@ func DCQCN(c DCQCNConfig) (Factory, error) {
 	case !(c.G > 0 && c.G < 1):
 		return nil, operr.New("configure", "dcqcn", "g is %g: must be above 0 and below 1", c.G)
 	case c.RiseBytes < 0 || c.RiseBytes > units.TiB:
-		return nil, operr.New("configure", "dcqcn", "the byte counter is %v: must be within 0 and %v", c.RiseBytes, units.TiB)
+		return nil, operr.New("configure", "dcqcn", "the byte counter is %d: must be within 0 and %v", c.RiseBytes, units.TiB)
 	case c.FastSteps < 0 || c.FastSteps > maxFastSteps:
 		return nil, operr.New("configure", "dcqcn", "%d fast steps: must be within 0 and %d", c.FastSteps, maxFastSteps)
 	case c.CNPInterval < 0:
 		return nil, operr.New("configure", "dcqcn", "the CNP interval is %v: must not be negative", c.CNPInterval)
 	case c.AI < minStep || c.HAI < minStep:
-		return nil, operr.New("configure", "dcqcn", "increases of %v and %v: each must be at least %v", c.AI, c.HAI, minStep)
+		return nil, operr.New("configure", "dcqcn", "increases of %d and %d bit/s: each must be at least %v", c.AI, c.HAI, minStep)
 	case c.MinRate <= 0:
 		return nil, operr.New("configure", "dcqcn", "the least rate is %v: must be above 0", c.MinRate)
 	}

@@ -225,7 +225,7 @@ func TestDCQCNRefuses(t *testing.T) {
 	for name, change := range map[string]func(*DCQCNConfig){
 		"g": func(c *DCQCNConfig) { c.G = 1 }, "α": func(c *DCQCNConfig) { c.AlphaInterval = 0 },
 		"decrease": func(c *DCQCNConfig) { c.DecreaseInterval = -1 }, "rise": func(c *DCQCNConfig) { c.RiseInterval = 0 },
-		"byte counter": func(c *DCQCNConfig) { c.RiseBytes = 2 * units.TiB }, "fast": func(c *DCQCNConfig) { c.FastSteps = 1e6 },
+		"byte counter is 1099511627777": func(c *DCQCNConfig) { c.RiseBytes = units.TiB + 1 }, "fast": func(c *DCQCNConfig) { c.FastSteps = 1e6 },
 		"increases": func(c *DCQCNConfig) { c.HAI = 1 }, "least": func(c *DCQCNConfig) { c.MinRate = 0 },
 		"CNP": func(c *DCQCNConfig) { c.CNPInterval = -1 },
 	} {
@@ -253,7 +253,7 @@ func TestDCQCNBoundsSteps(t *testing.T) {
 	require.Equal(t, 400*units.Gbit, rate)
 	c.AI = minStep - 1
 	_, err = DCQCN(c)
-	require.ErrorContains(t, err, "increases")
+	require.ErrorContains(t, err, "increases of 99999 and 1000000000000 bit/s: each must be at least 100 kbit/s")
 }
 
 // Senders through a queue that marks as RED does share it: their rates are the fixed point of the

@@ -49,7 +49,7 @@ func (t *Trim) validate(c *Config) error {
 		return operr.New("configure", "fabric", "trimming from %d bytes, a control queue of %d: must be between 0 and 1 GiB", int64(t.Threshold), int64(t.ControlLimit))
 	}
 	if t.ThresholdRate != 0 && t.ThresholdRate < units.Gbit {
-		return operr.New("configure", "fabric", "trimming thresholds for ports of %v: must be at least 1 Gbit/s, or 0 for all ports the same", t.ThresholdRate)
+		return operr.New("configure", "fabric", "trimming thresholds for ports of %d bit/s: must be at least 1 Gbit/s, or 0 for all ports the same", t.ThresholdRate)
 	}
 	if !(t.Weight >= 0.01 && t.Weight <= 1000) {
 		return operr.New("configure", "fabric", "weight %v of the control queue: must be between 0.01 and 1000", t.Weight)

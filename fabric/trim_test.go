@@ -225,7 +225,7 @@ func TestTrimValidate(t *testing.T) {
 		want string
 	}{
 		{Trim{}, Buffer{}, "weight 0"}, {Trim{Weight: 1, Header: 5000}, Buffer{}, "less than a full packet's 4160"},
-		{Trim{Weight: 1, Threshold: -1}, Buffer{}, "trimming from -1"}, {Trim{Weight: 1, ThresholdRate: units.Mbit}, Buffer{}, "for ports of 1 Mbit/s"}, {Trim{Weight: 1}, Buffer{Size: units.MB, PFC: true}, "not both"},
+		{Trim{Weight: 1, Threshold: -1}, Buffer{}, "trimming from -1"}, {Trim{Weight: 1, ThresholdRate: units.Gbit - 1}, Buffer{}, "for ports of 999999999 bit/s"}, {Trim{Weight: 1}, Buffer{Size: units.MB, PFC: true}, "not both"},
 	} {
 		_, err := New(star(2, units.Gbit, 0), Config{Trim: &tc.trim, Buffer: tc.b})
 		require.ErrorContains(t, err, tc.want)

@@ -75,7 +75,7 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 	require.Positive(t, c.ParityPool)
 	require.NotNil(t, c.Logger)
 	// What differs at the other end is named by what its user may have set.
-	for want, other := range map[string]sdr.QPConfig{"by default the MTU": {MTU: 1024}, "or the largest message": {MaxMessage: units.MiB}} {
+	for want, other := range map[string]sdr.QPConfig{"by default the MTU, is 1048576 here and 1024 at the peer": {MTU: 1024}, "or the largest message": {MaxMessage: units.MiB}} {
 		peer, err := reliability.NewConn(ctx, other, good)
 		require.NoError(t, err)
 		err = conn.StartConnect(peer.Info())

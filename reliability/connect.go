@@ -52,8 +52,8 @@ func (c *Conn) parse(b []byte) (sdr.Info, error) {
 		ours, peer any
 	}{
 		{"reliability scheme", schemeName(c.cfg.Scheme.Name()), schemeName(name)},
-		{"repair unit, by default the MTU,", c.cfg.Unit, unit},
-		{"message size, by default 64 MiB or the largest message,", c.cfg.MessageSize, size},
+		{"repair unit in bytes, by default the MTU,", int64(c.cfg.Unit), int64(unit)},
+		{"message size in bytes, by default 64 MiB or the largest message,", int64(c.cfg.MessageSize), int64(size)},
 	} {
 		if x.ours != x.peer {
 			return nil, fmt.Errorf("%w: the %s is %v here and %v at the peer: give both ends the same", sdr.ErrMismatch, x.what, x.ours, x.peer)

@@ -110,15 +110,15 @@ func (c *Config) check() error {
 	}
 	switch {
 	case c.Silence < minSilence:
-		return bad("Config.Silence is %v: choose at least %v", units.FormatDuration(c.Silence), units.FormatDuration(minSilence))
+		return bad("Config.Silence is %v: choose at least %v", c.Silence, units.FormatDuration(minSilence))
 	case c.Window < 1 || c.Window > maxWindow:
 		return bad("Config.Window is %d: choose 1 to %d", c.Window, maxWindow)
 	case c.BufferSize < minBufferSize || c.BufferSize > maxBufferSize:
-		return bad("Config.BufferSize is %v: choose %v to %v", c.BufferSize, minBufferSize, maxBufferSize)
+		return bad("Config.BufferSize is %d bytes: choose %v to %v", c.BufferSize, minBufferSize, maxBufferSize)
 	case c.MaxMessage < c.BufferSize:
-		return bad("Config.MaxMessage is %v: choose at least BufferSize, %v", c.MaxMessage, c.BufferSize)
+		return bad("Config.MaxMessage is %d bytes: choose at least BufferSize, %d", c.MaxMessage, c.BufferSize)
 	case c.MaxMessage > maxMaxMessage:
-		return bad("Config.MaxMessage is %v: choose at most %v, or send what is longer with SendMemory or SendFrom", c.MaxMessage, maxMaxMessage)
+		return bad("Config.MaxMessage is %d bytes: choose at most %v, or send what is longer with SendMemory or SendFrom", c.MaxMessage, maxMaxMessage)
 	case c.Rate < 0:
 		return bad("Config.Rate is %v: it can't be negative", c.Rate)
 	case c.Device == "userroce": // what sdr-perf's -d calls the default

@@ -83,7 +83,7 @@ func decodeHello(b []byte) (hello, error) {
 	}
 	// Devices have 256 to 4096, powers of two; connecting with anything else would fail without a reason.
 	if h.mtu < 256 || h.mtu&(h.mtu-1) != 0 || h.buffer < minBufferSize || h.buffer > maxBufferSize {
-		return hello{}, fmt.Errorf("%w: the peer announces an MTU of %v and buffers of %v", sdr.ErrMismatch, h.mtu, h.buffer)
+		return hello{}, fmt.Errorf("%w: the peer announces an MTU of %d and buffers of %d bytes", sdr.ErrMismatch, h.mtu, h.buffer)
 	}
 	return h, nil
 }

@@ -114,7 +114,7 @@ func (c Config) withDefaults() (Config, error) {
 	case c.Trim && c.TrimDSCP == 0 && c.DSCP%4 != 0:
 		return c, operr.New("open", "userroce", "DSCP %d: choose a multiple of 4, because with Trim its two low bits are the tag", c.DSCP)
 	case c.RecvBuffer < 0 || c.RecvBuffer > units.GiB || c.SendBuffer < 0 || c.SendBuffer > units.GiB:
-		return c, operr.New("open", "userroce", "socket buffers of %v and %v: choose at most 1 GiB", c.RecvBuffer, c.SendBuffer)
+		return c, operr.New("open", "userroce", "socket buffers of %d and %d bytes: choose at most 1 GiB", c.RecvBuffer, c.SendBuffer)
 	}
 	return c, nil
 }

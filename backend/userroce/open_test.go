@@ -35,7 +35,7 @@ func TestConfigErrors(t *testing.T) {
 		{func(c *Config) { c.Workers = -1 }, "-1 workers"},
 		{func(c *Config) { c.SendSockets = 257 }, "257 send sockets"},
 		{func(c *Config) { c.RecvBuffer = -1 }, "socket buffers"},
-		{func(c *Config) { c.SendBuffer = 2 * units.GiB }, "at most 1 GiB"},
+		{func(c *Config) { c.SendBuffer = units.GiB + 1 }, "and 1073741825 bytes: choose at most 1 GiB"},
 	} {
 		c := testConfig(t, false)
 		x.change(&c)

@@ -56,7 +56,7 @@ func (d *Device) NewTable(c backend.TableConfig) (backend.Table, error) {
 	case c.Slots < 1 || c.Slots > maxSlots || c.Slots&(c.Slots-1) != 0:
 		return nil, operr.New("new table", "userroce", "table with %d slots: choose a power of two up to %d", c.Slots, maxSlots)
 	case c.MaxMessage < 1 || c.MaxMessage&(c.MaxMessage-1) != 0:
-		return nil, operr.New("new table", "userroce", "table for messages of %v: choose a power of two", c.MaxMessage)
+		return nil, operr.New("new table", "userroce", "table for messages of %d bytes: choose a power of two", c.MaxMessage)
 	}
 	shift := uint(bits.TrailingZeros64(uint64(c.MaxMessage)))
 	if shift+uint(bits.TrailingZeros(uint(c.Slots))) > 64 {

@@ -21,7 +21,7 @@ func TestTableErrors(t *testing.T) {
 		{backend.TableConfig{Slots: 3, MaxMessage: 1}, "3 slots"},
 		{backend.TableConfig{Slots: 1 << 17, MaxMessage: 1}, "131072 slots"},
 		{backend.TableConfig{Slots: 4, MaxMessage: 0}, "power of two"},
-		{backend.TableConfig{Slots: 4, MaxMessage: 3000}, "power of two"},
+		{backend.TableConfig{Slots: 4, MaxMessage: 4097}, "messages of 4097 bytes: choose a power of two"},
 		{backend.TableConfig{Slots: 8, MaxMessage: 1 << 62}, "address space"},
 	} {
 		_, err := e.d.NewTable(x.c)

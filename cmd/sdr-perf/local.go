@@ -150,9 +150,9 @@ func (l *local) check(host string) error {
 	case l.dscp > 63:
 		return usage.Errorf("--dscp %d: choose 0 to 63", l.dscp)
 	case l.interval < leastInterval || l.interval > maxDuration:
-		return usage.Errorf("--interval %v: choose 1 ms to 24 hours", units.FormatDuration(l.interval))
+		return usage.Errorf("--interval %v: choose 1 ms to 24 hours", l.interval)
 	case l.spin > units.Second:
-		return usage.Errorf("--spin %v: choose 0 to 1 s", units.FormatDuration(l.spin))
+		return usage.Errorf("--spin %v: choose 0 to 1 s", l.spin)
 	case l.workers < 0 || l.workers > maxWorkers:
 		return usage.Errorf("--workers %d: choose 1 to %d", l.workers, maxWorkers)
 	case host == "" && !l.loopback && (l.json != "" || l.csv != "" || l.plot != "" || l.bars != (bars{}) || l.sweep.key != "" || l.all):

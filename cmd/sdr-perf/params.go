@@ -131,13 +131,13 @@ func (p *params) check() error {
 	case p.Iters < 0 || p.Iters > maxIters:
 		return fmt.Errorf("--iters %d: choose 1 to %d, or 0 for as many as fit into --duration", p.Iters, maxIters)
 	case p.Duration < units.Millisecond || p.Duration > maxDuration:
-		return fmt.Errorf("--duration %v: choose 1 ms to 24 hours", units.FormatDuration(p.Duration))
+		return fmt.Errorf("--duration %v: choose 1 ms to 24 hours", p.Duration)
 	case p.Warmup < autoWarmup || p.Warmup > maxIters:
 		return fmt.Errorf("--warmup %d: choose 0 to %d, or -1", p.Warmup, maxIters)
 	case p.Timeout < minTimeout || p.Timeout > maxDuration:
-		return fmt.Errorf("--timeout %v: choose 100 ms to 24 hours", units.FormatDuration(p.Timeout))
+		return fmt.Errorf("--timeout %v: choose 100 ms to 24 hours", p.Timeout)
 	case p.Link.RTT >= p.Timeout: // acknowledgements come too late, and the peer would be taken for dead
-		return fmt.Errorf("--rtt %v: choose less than --timeout, %v, or a longer one", units.FormatDuration(p.Link.RTT), units.FormatDuration(p.Timeout))
+		return fmt.Errorf("--rtt %v: choose less than --timeout, %v, or a longer one", p.Link.RTT, p.Timeout)
 	case p.Latency && (p.Inflight != 1 || p.QPs != 1 || p.Both):
 		return fmt.Errorf("--latency has one transfer under way on one connection: leave out --inflight, --qps and --bidirectional")
 	case p.Inflight < 1 || p.Inflight > maxInflight:

@@ -82,7 +82,7 @@ func (a *attachment) run(ctx context.Context, out io.Writer) error {
 		return usage.Errorf("--rate: say how fast the link is that packets go on to, such as 10gbit")
 	}
 	if a.every < 10*units.Millisecond {
-		return usage.Errorf("--interval %v: choose 10 ms or more", units.FormatDuration(a.every))
+		return usage.Errorf("--interval %v: choose 10 ms or more", a.every)
 	}
 	if err := a.Validate(); err != nil {
 		return usage.Wrap(err)

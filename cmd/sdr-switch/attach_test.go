@@ -287,6 +287,7 @@ func TestAttachMistakes(t *testing.T) {
 		{"--dev lo --rate 1gbit --keep 10", "choose 61 to 512"},
 		{"--dev lo --rate 1gbit --keep 60", "choose 61 to 512"},
 		{"--dev lo --rate 1gbit --queue 0", "choose 1 byte to 1 GiB"},
+		{"--dev lo --rate 1gbit --interval 9999999ns", "--interval 9.999999ms: choose 10 ms or more"},
 		{"--dev nonesuch --rate 1gbit", `there is no interface "nonesuch"`},
 	} {
 		root := newRoot()

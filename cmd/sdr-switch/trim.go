@@ -144,11 +144,11 @@ func (e *experiment) check() error {
 	}
 	switch {
 	case e.rate < 0 || e.rate != 0 && e.rate < units.Mbit:
-		return usage.Errorf("--rate %v: choose 1 Mbit/s or more, or 0 for no limit", e.rate)
+		return usage.Errorf("--rate %d bit/s: choose 1 Mbit/s or more, or 0 for no limit", e.rate)
 	case !(e.offered >= 0 && e.offered <= 100):
 		return usage.Errorf("--offered %v: choose 0 to 100", e.offered)
 	case e.queue < 1 || e.queue > units.GiB:
-		return usage.Errorf("--queue %v: choose 1 byte to 1 GiB", e.queue)
+		return usage.Errorf("--queue %d: choose 1 byte to 1 GiB", e.queue)
 	case e.every < 0 || e.every == 1: // no packet would arrive whole, not even that which looks whether the path carries the MTU
 		return usage.Errorf("--each %d: choose 2 or more, or 0 for none", e.every)
 	case e.carry < 1 || e.carry > roce.MostTrimmed:

@@ -103,7 +103,7 @@ func (g *Graph) checkLink(l Link) error {
 	case l.A < 0 || l.B < 0 || l.A >= len(g.Nodes) || l.B >= len(g.Nodes):
 		return fmt.Errorf("it connects %d and %d, but nodes are 0 to %d", l.A, l.B, len(g.Nodes)-1)
 	case l.Rate <= 0 || l.Rate > maxRate:
-		return fmt.Errorf("its rate is %v: must be above 0, at most %v", l.Rate, maxRate)
+		return fmt.Errorf("its rate is %d bit/s: must be above 0, at most %v", l.Rate, maxRate)
 	case l.Delay < 0 || l.Delay > maxDelay:
 		return fmt.Errorf("its delay is %v: must be within 0 and %v", l.Delay, maxDelay)
 	case !(l.Loss >= 0 && l.Loss <= 1):

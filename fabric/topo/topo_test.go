@@ -111,7 +111,8 @@ func TestRefusesImpossible(t *testing.T) {
 		want string
 	}{
 		{func() (*Graph, error) { return Star(1, w) }, "at least two"},
-		{func() (*Graph, error) { return Star(5, Wire{0, 0}) }, "its rate is 0"},
+		{func() (*Graph, error) { return Star(5, Wire{0, 0}) }, "its rate is 0 bit/s"},
+		{func() (*Graph, error) { return Star(5, Wire{maxRate + 1, 0}) }, "its rate is 10000000000001 bit/s: must be above 0, at most 10 Tbit/s"},
 		{func() (*Graph, error) { return FatTree(5, w) }, "even number"},
 		{func() (*Graph, error) { return FatTree(128, w) }, "choose smaller numbers"},
 		{func() (*Graph, error) { return LeafSpine(Clos{Leaves: 2, Hosts: 2, Down: w, Up: w}) }, "each must be at least 1"},

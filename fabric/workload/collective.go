@@ -158,7 +158,7 @@ func (j *Jobs) check(hosts int) error {
 	case j.Collective == HalvingDoubling && j.Ranks&(j.Ranks-1) != 0:
 		return operr.New("make", "collectives", "halving-doubling of %d ranks: must be a power of two, such as %d", j.Ranks, 1<<(bits.Len(uint(j.Ranks))-1))
 	case j.Size < units.Bytes(2*j.Ranks) || j.Size > MaxSize:
-		return operr.New("make", "collectives", "a collective of %v over %d ranks: must be within %d bytes and %v", j.Size, j.Ranks, 2*j.Ranks, MaxSize)
+		return operr.New("make", "collectives", "a collective of %d bytes over %d ranks: must be within %d bytes and %v", j.Size, j.Ranks, 2*j.Ranks, MaxSize)
 	case j.Chunk < 64 || j.Active < 1:
 		return operr.New("make", "collectives", "chunks of %v, %d active: must be at least 64 bytes, and 1", j.Chunk, j.Active)
 	case j.Server < 1 || j.Ranks%j.Server != 0 || hosts%j.Server != 0:
@@ -167,7 +167,7 @@ func (j *Jobs) check(hosts int) error {
 		return operr.New("make", "collectives", "messages over %d flows: must be within 1 and %d, and have a byte for each", j.QPs, mostQPs)
 	case (j.Collective == Ring || j.Collective == DoubleBinaryTree) && j.Chunk < units.Bytes(2*j.QPs):
 		// A message that is a little longer than a chunk has two of half of it.
-		return operr.New("make", "collectives", "chunks of %v over %d flows: must be at least %d bytes", j.Chunk, j.QPs, 2*j.QPs)
+		return operr.New("make", "collectives", "chunks of %d bytes over %d flows: must be at least %d bytes", j.Chunk, j.QPs, 2*j.QPs)
 	}
 	n := units.Bytes(j.Ranks)
 	flows := n * n
