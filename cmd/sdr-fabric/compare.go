@@ -61,7 +61,7 @@ func readJSON(path string, v any) error { return readInput(os.Stdin, path, v) }
 func readInput(stdin io.Reader, path string, v any) error {
 	b, name, err := usage.Input(stdin, path)
 	if err != nil {
-		return usage.Wrap(err)
+		return err
 	}
 	if err := json.Unmarshal(b, v); err != nil {
 		return usage.Errorf("%s: %s: want what --json wrote, of sdr-fabric", name, usage.JSON(err))

@@ -77,8 +77,13 @@ func TestBadParametersAreRefused(t *testing.T) {
 		require.ErrorContains(t, err, c.says, c.args)
 		require.Equal(t, 2, run(strings.Fields(c.args)), c.args)
 	}
-	require.Equal(t, 1, run([]string{"compare", "/nonexistent.json"}), "not a usage error")
-	require.Equal(t, 2, run([]string{"peers", "/nonexistent.md", "--out", "/nonexistent/peers.svg"}))
+	svg := filepath.Join(t.TempDir(), "peers.svg")
+	for _, args := range [][]string{
+		{"compare", "/nonexistent.json"}, {"plan", "--from", "/nonexistent.json"}, {"peers", "/nonexistent.md", "--out", svg},
+		{"peers", os.DevNull, "--out", svg}, {"peers", peerTables, "--out", "/nonexistent/peers.svg"},
+	} {
+		require.Equal(t, 2, run(args), args)
+	}
 }
 
 func TestProbabilities(t *testing.T) {

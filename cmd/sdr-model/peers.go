@@ -4,9 +4,9 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -50,14 +50,13 @@ Transfers that took too long and were stopped stand above the others.`,
 			if err := result.CheckWritable(out); err != nil {
 				return usage.Wrap(err)
 			}
-			f, err := os.Open(args[0])
+			data, name, err := usage.Input(cmd.InOrStdin(), args[0])
 			if err != nil {
 				return err
 			}
-			defer f.Close()
-			tables, err := readPeers(f)
+			tables, err := readPeers(bytes.NewReader(data))
 			if err != nil {
-				return fmt.Errorf("%s: %w", args[0], err)
+				return usage.Errorf("%s: %w", name, err)
 			}
 			return peersFigure(tables).WriteFile(out)
 		},

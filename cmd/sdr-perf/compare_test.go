@@ -145,7 +145,7 @@ func TestCompareRefuses(t *testing.T) {
 		require.Equal(t, exitUsage, status, "%v", err)
 	}
 	_, status, err := runCompare(a, junk+"2")
-	require.Equal(t, exitFailure, status, "%v", err)
+	require.Equal(t, exitUsage, status, "%v", err)
 	for _, args := range [][]string{{a}, {a, a, "--tolerance", "2"}, {a, a, "--tolerance", "x"}} {
 		_, status, err := runCompare(args...)
 		require.Equal(t, exitUsage, status, "%v", err)

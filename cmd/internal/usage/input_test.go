@@ -3,10 +3,13 @@
 package usage
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -24,8 +27,12 @@ func TestInput(t *testing.T) {
 	data, name, err = Input(stdin, "-")
 	require.NoError(t, err)
 	require.Equal(t, []string{"of stdin", "standard input"}, []string{string(data), name})
+	_, _, err = Input(iotest.ErrReader(syscall.EIO), "-")
+	require.ErrorIs(t, err, syscall.EIO)
+	require.False(t, errors.As(err, new(Error)), "no mistake in the call")
 	for path, says := range map[string]string{filepath.Join(dir, "none"): "no such file", dir: "is a directory", long: "it has more than 256 MiB"} {
 		_, _, err = Input(stdin, path)
 		require.ErrorContains(t, err, says)
+		require.ErrorAs(t, err, new(Error), "a mistake in the call")
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package usage tells a user's mistakes in the call, for which programs end with status 2, and limits that results don't keep, status 3,
-// from everything else that goes wrong. It makes help, and words about progress, too.
+// Package usage tells a user's mistakes in the call, such as an input that isn't there, for which programs end with status 2, and limits that
+// results don't keep, status 3, from everything else that goes wrong. It makes help, and words about progress, too.
 package usage
 
 import (
