@@ -70,8 +70,8 @@ func readInput(stdin io.Reader, path string, v any) error {
 }
 
 func compareRuns(stdin io.Reader, a, b string, w io.Writer) error {
-	if a == "-" && b == "-" {
-		return usage.Errorf("only one of the two can be -, standard input")
+	if err := usage.TwoInputs(a, b); err != nil {
+		return err
 	}
 	var x, y report
 	if err := readInput(stdin, a, &x); err != nil {

@@ -62,8 +62,8 @@ func compareFiles(c *cobra.Command, before, after string, tolerance float64, fil
 	if err := result.CheckWritable(file); err != nil {
 		return usage.Wrap(err)
 	}
-	if before == "-" && after == "-" {
-		return usage.Errorf("only one of the two can be -, standard input")
+	if err := usage.TwoInputs(before, after); err != nil {
+		return err
 	}
 	a, err := readResults(c.InOrStdin(), before)
 	if err != nil {

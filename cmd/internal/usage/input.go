@@ -14,6 +14,14 @@ import (
 // maxInput bounds what Input reads.
 const maxInput = 256 * units.MiB
 
+// TwoInputs refuses two files for Input that are both stdin, which is read once.
+func TwoInputs(a, b string) error {
+	if a == "-" && b == "-" {
+		return Errorf("only one of the two can be -, standard input")
+	}
+	return nil
+}
+
 // Input reads a file that the call names, or stdin where that is "-", up to 256 MiB, and returns what to call it in errors. It is a mistake in
 // the call that there is no such file, or that it is a directory or longer, and none that reading fails.
 func Input(stdin io.Reader, path string) (data []byte, name string, err error) {

@@ -14,6 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+func TestTwoInputs(t *testing.T) {
+	require.NoError(t, TwoInputs("a", "-"))
+	require.NoError(t, TwoInputs("-", "a"))
+	err := TwoInputs("-", "-")
+	require.ErrorContains(t, err, "only one of the two")
+	require.ErrorAs(t, err, new(Error))
+}
+
 func TestInput(t *testing.T) {
 	dir := t.TempDir()
 	path, long := filepath.Join(dir, "a"), filepath.Join(dir, "long")
