@@ -63,3 +63,31 @@ func BenchmarkPending(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkPendingSends is BenchmarkPending where it is the sends that are posted ahead.
+func BenchmarkPendingSends(b *testing.B) {
+	for _, pending := range []int{1, 1000, 20_000} {
+		b.Run(fmt.Sprint(pending), func(b *testing.B) {
+			p := newPair(b, setup{
+				net:    sim.Config{Rate: 10 * units.Gbit, Seed: 1, Link: sim.Link{Delay: 50 * units.Microsecond}},
+				qp:     sdr.QPConfig{MTU: 4096, MaxMessage: units.MiB},
+				scheme: allSchemes(b)["sr-nack"],
+			})
+			src, dst := p.mr(0, 4096, 1), p.mr(1, 4096, 0)
+			send := func() {
+				_, err := p.conn[0].StartSend(src, 0, 4096, reliability.SendOptions{})
+				require.NoError(b, err)
+			}
+			for range pending {
+				send()
+			}
+			p.run(100 * ms)
+			for b.Loop() {
+				r, err := p.conn[1].StartRecv(dst, 0, 4096)
+				require.NoError(b, err)
+				p.until(units.Second, func() bool { return finished(r) })
+				send()
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ package reliability
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/sdr-rdma/go-sdr/sdr"
 )
@@ -93,6 +94,19 @@ func (c *Conn) onAbort(e *sdr.Event) {
 	default:
 		c.in.onAbort(e)
 	}
+}
+
+// forget takes those that are over out of the first n transfers, which are polled, by moving these or those that follow, whichever are fewer. It
+// returns the transfers that are left, and how many of them are polled.
+func forget[T any](transfers []T, n int, isOver func(T) bool) (left []T, polled int) {
+	first := slices.DeleteFunc(transfers[:n], isOver)
+	polled = len(first)
+	if gone := n - polled; len(transfers)-n > polled {
+		copy(transfers[gone:n], first)
+		clear(transfers[:gone])
+		return transfers[gone:], polled
+	}
+	return slices.Delete(transfers, polled, n), polled
 }
 
 func (o *outgoing) failFrom(id uint64, err error) {

@@ -53,6 +53,13 @@ func (c *Conn) Polled() int {
 	return c.in.polled
 }
 
+// PolledSends is how many sends the next Progress polls, unless one has waited for too long.
+func (c *Conn) PolledSends() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.out.polled
+}
+
 // Coding is how many coding jobs of transfers that have not ended are under way.
 func (c *Conn) Coding() (n int) {
 	c.mu.Lock()

@@ -237,7 +237,7 @@ func (in *incoming) progress() units.Instant {
 		anyOver = anyOver || t.state == over
 	}
 	if anyOver {
-		in.forget()
+		in.transfers, in.polled = forget(in.transfers, in.polled, func(t *recvTransfer) bool { return t.state == over })
 	}
 	for in.polled > 0 && in.transfers[in.polled-1].state == waiting {
 		in.polled--
@@ -255,20 +255,6 @@ func (in *incoming) progress() units.Instant {
 		in.port.Abort(in.stopID|fromReceiver, abortFollowing)
 	}
 	return next
-}
-
-// forget takes those that are over out of the transfers that are polled, by moving these or those that follow, whichever are fewer.
-func (in *incoming) forget() {
-	n := in.polled
-	left := slices.DeleteFunc(in.transfers[:n], func(t *recvTransfer) bool { return t.state == over })
-	in.polled = len(left)
-	if gone := n - in.polled; len(in.transfers)-n > in.polled {
-		copy(in.transfers[gone:n], left)
-		clear(in.transfers[:gone])
-		in.transfers = in.transfers[gone:]
-	} else {
-		in.transfers = slices.Delete(in.transfers, in.polled, n)
-	}
 }
 
 // postMore posts messages, for earlier transfers first, while slots are free.

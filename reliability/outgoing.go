@@ -29,8 +29,10 @@ type outgoing struct {
 	injected []scheme.Sent
 
 	// transfers are in the order of their IDs; those of started have not been met by
-	// Progress.
+	// Progress. The first polled of them are polled in each Progress: all that follow wait for their receivers to post a buffer, in the order in
+	// which they began to.
 	transfers []*sendTransfer
+	polled    int
 	started   []*sendTransfer
 	// spare are transfers that have ended, for their memory.
 	spare spare.List[sendTransfer]
@@ -123,22 +125,40 @@ func (o *outgoing) serveStarted() {
 func (o *outgoing) withdraw(t *Transfer) {
 	s := o.find(t.id)
 	i := slices.Index(o.started, s)
-	if s == nil || i < 0 || len(o.granted[t.id]) > 0 {
+	switch {
+	case s == nil:
+		return
+	case i < 0 || len(o.granted[t.id]) > 0:
+		o.reach(s) // it is for Progress
 		return
 	}
 	o.started = slices.Delete(o.started, i, i+1)
 	i = slices.Index(o.transfers, s)
 	o.transfers = slices.Delete(o.transfers, i, i+1)
+	if i < o.polled {
+		o.polled--
+	}
 	s.finish(failure("send", s.id, t.cancel))
 	o.recycle(s)
 }
 
 func (o *outgoing) find(id uint64) *sendTransfer {
-	i, ok := slices.BinarySearchFunc(o.transfers, id, func(t *sendTransfer, id uint64) int { return int(int64(t.id - id)) })
+	i, ok := o.index(id)
 	if !ok {
 		return nil
 	}
 	return o.transfers[i]
+}
+
+func (o *outgoing) index(id uint64) (int, bool) {
+	return slices.BinarySearchFunc(o.transfers, id, func(t *sendTransfer, id uint64) int { return int(int64(t.id - id)) })
+}
+
+// reach has t polled, for which there is more to do than to wait for its receiver.
+func (o *outgoing) reach(t *sendTransfer) {
+	if i, ok := o.index(t.id); ok {
+		o.polled = max(o.polled, i+1)
+	}
 }
 
 // onGrant handles a clear-to-send: a message that the peer has posted.
@@ -239,16 +259,31 @@ func (o *outgoing) progress() units.Instant {
 	if o.stopped != nil {
 		o.serveStopped()
 	}
+	if o.now >= o.waitersStillAt() {
+		o.polled = len(o.transfers)
+	}
 	others := o.flight
 	anyOver := false
-	for _, t := range o.transfers {
+	for i := 0; i < o.polled; i++ { // of which there may be more as one ends that had parity's memory
+		t := o.transfers[i]
 		next = min(next, t.progress(others))
 		anyOver = anyOver || t.state == over
 	}
 	if anyOver {
-		o.transfers = slices.DeleteFunc(o.transfers, func(t *sendTransfer) bool { return t.state == over })
+		o.transfers, o.polled = forget(o.transfers, o.polled, func(t *sendTransfer) bool { return t.state == over })
 	}
-	return next
+	for o.polled > 0 && o.transfers[o.polled-1].awaitsBuffer() {
+		o.polled--
+	}
+	return min(next, o.waitersStillAt())
+}
+
+// waitersStillAt is when the first transfer that isn't polled has waited for too long: those behind it have begun to wait later.
+func (o *outgoing) waitersStillAt() units.Instant {
+	if o.polled == len(o.transfers) || o.cfg.AwaitBuffer {
+		return units.Never
+	}
+	return o.transfers[o.polled].stillAt()
 }
 
 // failed finishes all transfers: the QP is closed.
@@ -261,7 +296,7 @@ func (o *outgoing) failed(err error) {
 		}
 	}
 	o.leavePath()
-	o.transfers, o.started, o.waiting, o.flight = nil, nil, nil, flight{}
+	o.transfers, o.polled, o.started, o.waiting, o.flight = nil, 0, nil, nil, flight{}
 	o.parity.close()
 }
 

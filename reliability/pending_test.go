@@ -46,3 +46,44 @@ func TestManyPending(t *testing.T) {
 	require.False(t, finished(recvs[299]))
 	require.False(t, finished(recvs[301]))
 }
+
+// TestManyPendingSends: of sends that are posted ahead only those are polled whose receivers have posted a buffer, or that were given up, and those
+// before them. Those that wait for too long fail all the same.
+func TestManyPendingSends(t *testing.T) {
+	p := newPair(t, setup{
+		net: sim.Config{Rate: 10 * units.Gbit, Seed: 1, Link: sim.Link{Delay: 50 * units.Microsecond}},
+		qp:  sdr.QPConfig{MTU: 4096, MaxMessage: units.MiB}, scheme: newSR(t, sr.NACK),
+		conn: reliability.Config{NoProgress: units.Second},
+	})
+	src, dst := p.mr(0, 4096, 1), p.mr(1, 4096, 0)
+	var sends []*reliability.Transfer
+	for range 3000 {
+		s, err := p.conn[0].StartSend(src, 0, 4096, reliability.SendOptions{})
+		require.NoError(t, err)
+		sends = append(sends, s)
+	}
+	p.run(50 * ms)
+	require.Zero(t, p.conn[0].PolledSends())
+	for range 200 {
+		r, err := p.conn[1].StartRecv(dst, 0, 4096)
+		require.NoError(t, err)
+		p.until(units.Second, func() bool {
+			require.LessOrEqual(t, p.conn[0].PolledSends(), 2)
+			return finished(r)
+		})
+		require.NoError(t, r.Err())
+	}
+	p.until(units.Second, func() bool { return finished(sends[199]) })
+
+	sends[300].Cancel(nil)
+	p.until(units.Second, func() bool { return finished(sends[300]) })
+	require.Zero(t, p.conn[0].PolledSends())
+	require.False(t, finished(sends[299]))
+	require.False(t, finished(sends[301]))
+
+	p.run(900 * ms)
+	require.False(t, finished(sends[200]), "another has gained within a second")
+	p.until(units.Second, func() bool { return finished(sends[2999]) })
+	require.ErrorIs(t, sends[200].Err(), sdr.ErrNoProgress)
+	require.ErrorContains(t, sends[2999].Err(), "the receiver has posted no buffer for 1 s")
+}

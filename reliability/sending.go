@@ -115,7 +115,15 @@ func (m *sendMessage) isReleased() bool {
 	return m.state == released
 }
 
-func (t *sendTransfer) enter(s transferState) { move(transferMoves, &t.state, s) }
+func (t *sendTransfer) enter(s transferState) {
+	if t.state == waiting {
+		t.o.reach(t)
+	}
+	move(transferMoves, &t.state, s)
+}
+
+// awaitsBuffer reports whether there is nothing to do before the receiver posts a buffer.
+func (t *sendTransfer) awaitsBuffer() bool { return t.state == waiting && len(t.parityToReclaim) == 0 }
 
 // outstanding is what the transfer has outstanding now.
 func (t *sendTransfer) outstanding() (f flight) {
@@ -140,6 +148,7 @@ func (t *sendTransfer) recount() {
 // onGrant handles a clear-to-send: a message that the receiver has posted for the transfer.
 func (t *sendTransfer) onGrant(g grant) {
 	t.touched = true
+	t.o.reach(t)
 	if t.state >= closing || !t.open(g) {
 		t.o.port.EndGranted(g.seq)
 	}
@@ -224,6 +233,7 @@ func (t *sendTransfer) gain(inPlace units.Bytes) {
 // that is the final acknowledgement.
 func (t *sendTransfer) onCompleted(m *sendMessage, e *sdr.Event) {
 	t.touched = true
+	t.o.reach(t)
 	switch {
 	case m.state != open:
 	case m.role == sdr.RoleParity:
@@ -319,19 +329,22 @@ func (t *sendTransfer) progress(all flight) units.Instant {
 		return units.Never // a completion brings us back
 	}
 	if t.state == waiting && t.o.cfg.AwaitBuffer {
-		t.gainedAt = t.o.now
 		return units.Never
 	}
-	gainedAt := max(t.gainedAt, t.o.gainedAt)
-	if t.o.now.Sub(gainedAt) > t.o.cfg.NoProgress {
+	next := t.stillAt()
+	if t.o.now >= next {
 		t.fail(t.standstill())
 		return t.o.now
 	}
-	next := gainedAt.Add(t.o.cfg.NoProgress).Add(1)
 	if t.core == nil {
 		return next // nothing is posted yet, or nothing is missing but the final acknowledgement
 	}
 	return min(next, t.poll(all))
+}
+
+// stillAt is when the transfer has stood still for too long, unless it or another gains before.
+func (t *sendTransfer) stillAt() units.Instant {
+	return max(t.gainedAt, t.o.gainedAt).Add(t.o.cfg.NoProgress).Add(1)
 }
 
 // standstill says what a transfer that stands still is waiting for.
