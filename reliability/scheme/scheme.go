@@ -245,8 +245,8 @@ type Receiver interface {
 	OnControl(now units.Instant, frame []byte) error
 	// OnJob reports that a coding job is done.
 	OnJob(now units.Instant, id uint32)
-	// Poll asks what to do, and returns when to call again as a Sender's. It may be called sooner, and is once something has come for the
-	// transfer, a call of this half has told something or Env has changed. done: every data unit is in place. Conn then
+	// Poll asks what to do, and returns when to call again as a Sender's. It is called sooner once something has come for the
+	// transfer, after the calls above and when Env has changed, and may be at any time. done: every data unit is in place. Conn then
 	// completes the messages, of which the sender gets COMPLETED; the core is not called
 	// again.
 	Poll(now units.Instant, v View, out *Output) (next units.Instant, done bool, err error)
