@@ -319,17 +319,23 @@ func TestClosedWhileDialling(t *testing.T) {
 func TestDescriptors(t *testing.T) {
 	l := listen(t, nil)
 	connect(t, l, nil) // opens what all share
-	before := descriptors(t)
-	c, err := sdrnet.Dial(testContext(t), l.Addr().String(), nil)
-	require.NoError(t, err)
-	a, err := l.Accept(testContext(t))
-	require.NoError(t, err)
-	both := descriptors(t) - before
-	require.LessOrEqual(t, both, 18+2*sdr.DefaultWorkers())
-	require.NoError(t, c.Close())
-	require.LessOrEqual(t, descriptors(t)-before, 1, "the accepted end")
-	require.NoError(t, a.Close())
-	require.Equal(t, before, descriptors(t))
+	var before, after int
+	for range 3 { // of which one may meet what tests before this one still close
+		before = descriptors(t)
+		c, err := sdrnet.Dial(testContext(t), l.Addr().String(), nil)
+		require.NoError(t, err)
+		a, err := l.Accept(testContext(t))
+		require.NoError(t, err)
+		both := descriptors(t) - before
+		require.LessOrEqual(t, both, 18+2*sdr.DefaultWorkers())
+		require.NoError(t, c.Close())
+		require.LessOrEqual(t, descriptors(t)-before, 1, "the accepted end")
+		require.NoError(t, a.Close())
+		if after = descriptors(t); after == before {
+			break
+		}
+	}
+	require.Equal(t, before, after)
 }
 
 // TestLeftAtOnce: a peer whose Dial has returned, and that closes before the connection stands here, because its packets are slow to confirm
