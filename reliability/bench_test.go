@@ -37,35 +37,21 @@ func BenchmarkInFlight(b *testing.B) {
 }
 
 // BenchmarkPending moves transfers of one packet, one after the other, while so many receives are posted ahead.
-func BenchmarkPending(b *testing.B) {
-	for _, pending := range []int{1, 1000, 20_000} {
-		b.Run(fmt.Sprint(pending), func(b *testing.B) {
-			p := newPair(b, setup{
-				net:    sim.Config{Rate: 10 * units.Gbit, Seed: 1, Link: sim.Link{Delay: 50 * units.Microsecond}},
-				qp:     sdr.QPConfig{MTU: 4096, MaxMessage: units.MiB},
-				scheme: allSchemes(b)["sr-nack"],
-			})
-			src, dst := p.mr(0, 4096, 1), p.mr(1, 4096, 0)
-			receive := func() {
-				_, err := p.conn[1].StartRecv(dst, 0, 4096)
-				require.NoError(b, err)
-			}
-			for range pending {
-				receive()
-			}
-			p.run(100 * ms)
-			for b.Loop() {
-				s, err := p.conn[0].StartSend(src, 0, 4096, reliability.SendOptions{})
-				require.NoError(b, err)
-				p.until(units.Second, func() bool { return finished(s) })
-				receive()
-			}
-		})
-	}
-}
+func BenchmarkPending(b *testing.B) { benchmarkPending(b, startRecv, startSend) }
 
 // BenchmarkPendingSends is BenchmarkPending where it is the sends that are posted ahead.
-func BenchmarkPendingSends(b *testing.B) {
+func BenchmarkPendingSends(b *testing.B) { benchmarkPending(b, startSend, startRecv) }
+
+func startSend(p *pair, src, _ *sdr.MR) (*reliability.Transfer, error) {
+	return p.conn[0].StartSend(src, 0, 4096, reliability.SendOptions{})
+}
+
+func startRecv(p *pair, _, dst *sdr.MR) (*reliability.Transfer, error) {
+	return p.conn[1].StartRecv(dst, 0, 4096)
+}
+
+// benchmarkPending posts one half of transfers ahead, and measures how long they take once they meet the other.
+func benchmarkPending(b *testing.B, ahead, meet func(p *pair, src, dst *sdr.MR) (*reliability.Transfer, error)) {
 	for _, pending := range []int{1, 1000, 20_000} {
 		b.Run(fmt.Sprint(pending), func(b *testing.B) {
 			p := newPair(b, setup{
@@ -74,19 +60,19 @@ func BenchmarkPendingSends(b *testing.B) {
 				scheme: allSchemes(b)["sr-nack"],
 			})
 			src, dst := p.mr(0, 4096, 1), p.mr(1, 4096, 0)
-			send := func() {
-				_, err := p.conn[0].StartSend(src, 0, 4096, reliability.SendOptions{})
+			post := func() {
+				_, err := ahead(p, src, dst)
 				require.NoError(b, err)
 			}
 			for range pending {
-				send()
+				post()
 			}
 			p.run(100 * ms)
 			for b.Loop() {
-				r, err := p.conn[1].StartRecv(dst, 0, 4096)
+				t, err := meet(p, src, dst)
 				require.NoError(b, err)
-				p.until(units.Second, func() bool { return finished(r) })
-				send()
+				p.until(units.Second, func() bool { return finished(t) })
+				post()
 			}
 		})
 	}
