@@ -35,27 +35,38 @@ type turn struct {
 	// parked: the worker's goroutine sleeps until a caller that departs recalls it.
 	parked atomic.Bool
 	// callerTurns counts the turns that callers had. releasedAt is when whoever ran the worker last left it to nobody, and
-	// soonInRow how many callers in a row, up to leastSoon, came within backSoon of that.
+	// soon says how surely a caller comes within backSoon of that, 0 to mostSoon.
 	callerTurns atomic.Uint64
 	releasedAt  atomic.Int64
-	soonInRow   atomic.Int32
+	soon        atomic.Int32
 
 	// heldBack is the queue pair whose control datagram waits for a message of the caller's; nil: none does.
 	heldBack *QP
 	spin     spinner
+	// yieldAt is when whoever runs the worker lets other goroutines run at the latest, and procs what GOMAXPROCS was the last time.
+	yieldAt units.Instant
+	procs   int
 	// awaited is closed when what the caller waits for who runs the worker is there; nil: nobody runs it who waits.
 	awaited <-chan struct{}
 }
 
 const (
-	// A caller who comes back within backSoon, leastSoon times in a row, is expected to do so again.
-	backSoon  = 50 * units.Microsecond
+	// A caller who has come back within backSoon leastSoon times more than lateCosts for each time that it took longer, is expected to do so again.
+	// One who shares a processor with others is late at times, and to wake the worker's goroutine for that takes another processor from
+	// somebody, often from the peer.
+	backSoon  = 200 * units.Microsecond
 	leastSoon = 4
+	mostSoon  = 8
+	lateCosts = 2
+	// dueSoon is what is due too soon to wait for a caller.
+	dueSoon = 10 * units.Microsecond
 	// lookEvery is how often a worker's goroutine looks whether callers still come back, and so how long
 	// something can be left undone when they suddenly don't.
 	lookEvery = units.Millisecond
 	// holdBack is how long a control datagram waits for a message that it can travel with.
 	holdBack = 200 * units.Microsecond
+	// yieldEvery is how often whoever runs a worker lets other goroutines run where they may have processors of their own.
+	yieldEvery = 250 * units.Microsecond
 	// mostDeferred is how many rounds in a row may leave a QP's control datagram to the next, which follows at once.
 	mostDeferred = 4
 )
@@ -94,19 +105,35 @@ func (t *turn) release(now units.Instant) {
 
 // noteCaller notes when a caller has something for the worker to do.
 func (t *turn) noteCaller(now units.Instant) {
-	if now.Sub(units.Instant(t.releasedAt.Load())) > backSoon {
-		t.soonInRow.Store(0)
-	} else if t.soonInRow.Load() < leastSoon {
-		t.soonInRow.Add(1)
+	soon := t.soon.Load()
+	switch away := now.Sub(units.Instant(t.releasedAt.Load())); {
+	case away > lookEvery:
+		soon = 0
+	case away > backSoon:
+		soon = max(soon-lateCosts, 0)
+	default:
+		soon = min(soon+1, mostSoon)
 	}
+	t.soon.Store(soon)
 }
 
 // expectsBack reports whether a caller is expected back soon.
-func (t *turn) expectsBack() bool { return t.soonInRow.Load() >= leastSoon }
+func (t *turn) expectsBack() bool { return t.soon.Load() >= leastSoon }
 
 // isServed reports whether a caller runs the worker who has what it waited for, and who is expected back soon: with a message that
 // can take along what there is to say to the peer.
 func (t *turn) isServed() bool { return t.awaited != nil && t.expectsBack() && isClosed(t.awaited) }
+
+// yield lets other goroutines run. Go's scheduler wakes a thread to look for work whenever a goroutine yields while one of GOMAXPROCS is
+// idle, and that thread needs a processor, which may be the peer's. So it is done often only where somebody may need this goroutine's place: where there
+// is just one, or others wait for what this goroutine finds. It is never left out, for a goroutine that spins on raw system calls would hold up
+// the garbage collector.
+func (t *turn) yield(now units.Instant, needed bool) {
+	if needed || t.procs == 1 || now >= t.yieldAt {
+		t.procs, t.yieldAt = runtime.GOMAXPROCS(0), now.Add(yieldEvery)
+		runtime.Gosched()
+	}
+}
 
 func isClosed(ch <-chan struct{}) bool {
 	select {
@@ -205,10 +232,10 @@ func (w *worker) runFor(ctx context.Context, done <-chan struct{}) (served bool)
 				w.sleep(next)
 			}
 		}
-		if i%8 == 0 {
-			runtime.Gosched() // as in run
-		}
 		now = w.ep.dev.Now()
+		if i%8 == 0 {
+			t.yield(now, t.callers.Load() > 1)
+		}
 	}
 	if unwake != nil {
 		unwake()
@@ -250,7 +277,7 @@ func (w *worker) step() {
 // depart ends a caller's turn. Nobody runs the worker then, if a caller is expected back before there is something to do.
 func (w *worker) depart(now units.Instant) {
 	t := &w.turn
-	soon := min(w.cq.Next(), w.timers.next()) < now.Add(holdBack) || w.handover.waits() || w.broken || w.stop.Load()
+	soon := min(w.cq.Next(), w.timers.next()) < now.Add(dueSoon) || w.handover.waits() || w.broken || w.stop.Load()
 	t.release(now)
 	others := t.callers.Load()
 	if others == 1 {

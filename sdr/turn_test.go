@@ -57,7 +57,7 @@ func TestProcessorsBoundWorkers(t *testing.T) {
 }
 
 // TestTurn: the worker's own goroutine or one caller runs it, never both; a caller that has come back within backSoon leastSoon times
-// in a row is expected back.
+// is expected back, also after it was late once, but not after it was late often, or away.
 func TestTurn(t *testing.T) {
 	var x turn
 	x.init()
@@ -72,8 +72,22 @@ func TestTurn(t *testing.T) {
 		x.release(units.Instant(i) * units.Instant(backSoon))
 	}
 	require.True(t, x.expectsBack())
+	late := units.Instant(x.releasedAt.Load()).Add(backSoon + 1)
+	for range mostSoon {
+		x.noteCaller(0)
+	}
+	x.noteCaller(late)
+	require.True(t, x.expectsBack(), "it was late once")
+	for range mostSoon {
+		x.noteCaller(0)
+		x.noteCaller(late)
+	}
+	require.False(t, x.expectsBack(), "it is late every other time")
+	for range mostSoon {
+		x.noteCaller(0)
+	}
 	x.noteCaller(units.Instant(units.Second))
-	require.False(t, x.expectsBack(), "it took too long")
+	require.False(t, x.expectsBack(), "it was away")
 	require.EqualValues(t, leastSoon, x.callerTurns.Load())
 }
 

@@ -3,7 +3,6 @@
 package sdr
 
 import (
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -231,9 +230,7 @@ func (w *worker) run(bound chan<- error) {
 		}
 		now := w.ep.dev.Now()
 		next, busy := w.progress(now)
-		// Whoever this round woke, or another worker, may have no other processor to run on; and a
-		// goroutine that spins on raw system calls would hold up the garbage collector.
-		runtime.Gosched()
+		w.turn.yield(now, busy) // whoever this round woke may have no other processor to run on
 		if w.broken {
 			time.Sleep(brokenPause)
 			continue
