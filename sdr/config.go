@@ -26,7 +26,8 @@ type EndpointConfig struct {
 	Workers int
 	// Spin is how long an idle worker polls before it sleeps; a wake-up
 	// costs tens of microseconds. One that a waiting caller runs polls for up
-	// to four times as long where that pays. Default 50 µs; negative: never spin.
+	// to four times as long where that pays, and, where the process may use more than one processor, for
+	// half as long as it has worked, up to 10 ms. Default 50 µs; negative: never spin.
 	Spin units.Duration
 	// CPUs, if not empty, ties worker i to processor CPUs[i modulo their
 	// number], by a thread of its own. It helps where processors are set aside

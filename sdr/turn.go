@@ -117,6 +117,13 @@ func (t *turn) noteCaller(now units.Instant) {
 	t.soon.Store(soon)
 }
 
+// begin begins a caller's turn. Whoever was away for long may have slept.
+func (t *turn) begin(now units.Instant) {
+	if now.Sub(units.Instant(t.releasedAt.Load())) > backSoon {
+		t.spin.rested(now)
+	}
+}
+
 // expectsBack reports whether a caller is expected back soon.
 func (t *turn) expectsBack() bool { return t.soon.Load() >= leastSoon }
 
@@ -197,6 +204,7 @@ func (w *worker) runFor(ctx context.Context, done <-chan struct{}) (served bool)
 	var until units.Instant // when to stop spinning
 	spinning := false
 	now := w.ep.dev.Now()
+	t.begin(now)
 	for i := 1; !w.stop.Load(); i++ {
 		var next units.Instant
 		busy := false
@@ -206,7 +214,7 @@ func (w *worker) runFor(ctx context.Context, done <-chan struct{}) (served bool)
 			next, busy = w.progress(now)
 		}
 		if busy && spinning {
-			t.spin.found()
+			t.spin.found(now)
 			spinning = false
 		}
 		if isClosed(done) || isClosed(ctx.Done()) {
@@ -222,7 +230,7 @@ func (w *worker) runFor(ctx context.Context, done <-chan struct{}) (served bool)
 				until = t.spin.until(now, next, w.ep.cfg.Spin)
 				spinning = until > now
 			case now >= until:
-				t.spin.inVain()
+				t.spin.inVain(now)
 				spinning = false
 			}
 			if !spinning {
@@ -230,6 +238,7 @@ func (w *worker) runFor(ctx context.Context, done <-chan struct{}) (served bool)
 					unwake = context.AfterFunc(ctx, w.cq.Wake)
 				}
 				w.sleep(next)
+				t.spin.rested(w.ep.dev.Now())
 			}
 		}
 		now = w.ep.dev.Now()
@@ -270,6 +279,7 @@ func (w *worker) step() {
 		w.kick()
 		return
 	}
+	w.turn.begin(now)
 	w.runReady(now)
 	w.depart(now)
 }
@@ -293,7 +303,9 @@ func (w *worker) depart(now units.Instant) {
 func (w *worker) stepAside() {
 	t := &w.turn
 	turns := t.callerTurns.Load()
-	t.release(w.ep.dev.Now())
+	now := w.ep.dev.Now()
+	t.spin.rested(now)
+	t.release(now)
 	nudge(t.offer)
 	t.recallIfLeft()
 	timer := time.NewTimer(lookEvery)

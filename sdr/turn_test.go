@@ -17,34 +17,61 @@ import (
 // tries again: by turns as many as at first, and fewer that are longer, unless there is something to do during these anyhow.
 func TestSpinner(t *testing.T) {
 	const most = 50 * units.Microsecond
+	const now = units.Instant(100) // it has worked for no time worth a spin
 	s := newSpinner()
 	for range 1000 {
-		require.Equal(t, units.Instant(100).Add(most), s.until(100, units.Never, most))
-		s.found()
+		require.Equal(t, now.Add(most), s.until(now, units.Never, most))
+		s.found(now)
 	}
 	for _, times := range []units.Duration{1, longTimes, 1, longTimes} {
 		for range mostCredit / inVainCosts / times {
-			require.Equal(t, units.Instant(100).Add(times*most), s.until(100, units.Never, most))
-			s.inVain()
+			require.Equal(t, now.Add(times*most), s.until(now, units.Never, most))
+			s.inVain(now)
 		}
 		for range tryAfter - 1 {
-			require.Equal(t, units.Instant(100), s.until(100, units.Never, most), "they don't pay")
+			require.Equal(t, now, s.until(now, units.Never, most), "they don't pay")
 		}
 	}
-	require.Equal(t, units.Instant(100).Add(most), s.until(100, units.Never, most))
+	require.Equal(t, now.Add(most), s.until(now, units.Never, most))
 	s.credit = 0
 	for range tryAfter {
-		s.until(100, units.Never, most)
+		s.until(now, units.Never, most)
 	}
 	for range 1000 {
-		require.Equal(t, units.Instant(100).Add(longTimes*most), s.until(100, units.Never, most), "long ones pay")
-		s.found()
+		require.Equal(t, now.Add(longTimes*most), s.until(now, units.Never, most), "long ones pay")
+		s.found(now)
 	}
-	due := units.Instant(100).Add(longTimes * most)
-	require.Equal(t, due, s.until(100, due, most))
-	require.Equal(t, units.Instant(100).Add(most), s.until(100, due-1, most), "no peer is waited for that long")
+	due := now.Add(longTimes * most)
+	require.Equal(t, due, s.until(now, due, most))
+	require.Equal(t, now.Add(most), s.until(now, due-1, most), "no peer is waited for that long")
 	s = newSpinner()
-	require.Equal(t, units.Instant(100), s.until(100, units.Never, -1), "never, if the configuration says so")
+	require.Equal(t, now, s.until(now, units.Never, -1), "never, if the configuration says so")
+}
+
+// TestSpinnerEarns: who has worked polls for half as long, whether or not the last spins have paid, and not twice for the same work; sleeping is no
+// work. With one processor it doesn't.
+func TestSpinnerEarns(t *testing.T) {
+	const most = 50 * units.Microsecond
+	s := newSpinner()
+	s.alone, s.credit = false, 0
+	now := units.Instant(8 * units.Millisecond)
+	require.Equal(t, now.Add(4*units.Millisecond), s.until(now, now+1, most))
+	now = now.Add(units.Millisecond)
+	s.found(now)
+	require.Equal(t, now.Add(3*units.Millisecond), s.until(now, units.Never, most), "what is left")
+	now = now.Add(3 * units.Millisecond)
+	s.inVain(now)
+	s.credit = 0
+	require.Equal(t, now, s.until(now, units.Never, most), "it is used up")
+	now = now.Add(units.Second)
+	s.rested(now)
+	require.Equal(t, now, s.until(now, units.Never, most), "it has slept")
+	now = now.Add(units.Second)
+	require.Equal(t, now.Add(mostEarned), s.until(now, units.Never, most))
+	s.found(now)
+	require.Equal(t, now, s.until(now, units.Never, 0), "never, if the configuration says so")
+	s.alone, s.credit = true, 0
+	require.Equal(t, now, s.until(now, units.Never, most))
 }
 
 // TestProcessorsBoundWorkers: neither GOMAXPROCS nor the processors are outnumbered, and the worker's goroutine leaves one of two to others.
@@ -89,6 +116,26 @@ func TestTurn(t *testing.T) {
 	x.noteCaller(units.Instant(units.Second))
 	require.False(t, x.expectsBack(), "it was away")
 	require.EqualValues(t, leastSoon, x.callerTurns.Load())
+}
+
+// TestTurnCountsWork: what a caller does between two of its turns is work for which it may poll, and its absence isn't.
+func TestTurnCountsWork(t *testing.T) {
+	const most = 50 * units.Microsecond
+	var x turn
+	x.init()
+	x.spin.alone, x.spin.credit = false, 0
+	now := units.Instant(units.Second)
+	turnAfter := func(away units.Duration) units.Duration {
+		now = now.Add(away)
+		x.begin(now)
+		polls := x.spin.until(now, units.Never, most).Sub(now)
+		x.spin.inVain(now)
+		x.release(now)
+		return polls
+	}
+	require.Zero(t, turnAfter(units.Second))
+	require.Equal(t, backSoon/2, turnAfter(backSoon))
+	require.Zero(t, turnAfter(backSoon+1))
 }
 
 // idleQueue is a queue to which nothing comes, and tells of each Wake.
