@@ -64,7 +64,7 @@ func (l *local) register(f *pflag.FlagSet) {
 	f.StringVar(&l.udpPort, "udp-port", "", "local UDP `PORT` for RDMA packets, or any (default: 4791; with --loopback any if that is taken)")
 	f.IntVar(&l.workers, "workers", 0, "`number` of progress goroutines of an end, 1 to 8 (default: half of GOMAXPROCS or of the processors)")
 	l.spin = 50 * units.Microsecond // package sdr's default
-	f.Var((*units.DurationValue)(&l.spin), "spin", "how long an idle worker polls before it sleeps: a wake-up takes tens of microseconds, polling a processor; 0: it sleeps at once")
+	f.Var((*units.DurationValue)(&l.spin), "spin", "how long an idle worker polls before it sleeps, longer where it has much to do: a wake-up takes tens of microseconds, polling a processor; 0: it sleeps at once")
 	f.BoolVar(&l.ecn, "ecn", false, "send packets that queues may mark instead of dropping them, if the other end says so too; userroce only")
 	f.Uint8Var(&l.dscp, "dscp", 0, "DiffServ `code` point of data, 0 to 63; userroce only")
 	f.BoolVar(&l.trim, "trim", false, "send packets that switches may cut to their headers instead of dropping them (DCP's tag), if the other end says so too; userroce only")
