@@ -136,7 +136,7 @@ func (q *QP) Step() {
 	q.home.step()
 }
 
-// KickLater is Kick for what may wait for a caller's next Step or Await, if one is expected within tens of microseconds.
+// KickLater is Kick for what may wait for a caller's next Step or Await, if one is expected within 200 µs.
 func (q *QP) KickLater() {
 	q.makeReady()
 	if w := q.home; w.turn.runner() != runNobody || !w.turn.expectsBack() {

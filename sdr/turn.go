@@ -51,8 +51,8 @@ type turn struct {
 }
 
 const (
-	// A caller who has come back within backSoon leastSoon times more than lateCosts for each time that it took longer, is expected to do so again.
-	// One who shares a processor with others is late at times, and to wake the worker's goroutine for that takes another processor from
+	// Each return of a caller within backSoon counts 1, up to mostSoon in all; a later one takes lateCosts off, and one after lookEvery
+	// everything. From leastSoon on a caller is expected back. One who shares a processor with others is late at times, and to wake the worker's goroutine for that takes another processor from
 	// somebody, often from the peer.
 	backSoon  = 200 * units.Microsecond
 	leastSoon = 4
@@ -103,10 +103,15 @@ func (t *turn) release(now units.Instant) {
 	t.by.Store(uint32(runNobody))
 }
 
+// away is for how long nobody has run the worker, if nobody does.
+func (t *turn) away(now units.Instant) units.Duration {
+	return now.Sub(units.Instant(t.releasedAt.Load()))
+}
+
 // noteCaller notes when a caller has something for the worker to do.
 func (t *turn) noteCaller(now units.Instant) {
 	soon := t.soon.Load()
-	switch away := now.Sub(units.Instant(t.releasedAt.Load())); {
+	switch away := t.away(now); {
 	case away > lookEvery:
 		soon = 0
 	case away > backSoon:
@@ -119,7 +124,7 @@ func (t *turn) noteCaller(now units.Instant) {
 
 // begin begins a caller's turn. Whoever was away for long may have slept.
 func (t *turn) begin(now units.Instant) {
-	if now.Sub(units.Instant(t.releasedAt.Load())) > backSoon {
+	if t.away(now) > backSoon {
 		t.spin.rested(now)
 	}
 }
@@ -208,7 +213,7 @@ func (w *worker) runFor(ctx context.Context, done <-chan struct{}) (served bool)
 	for i := 1; !w.stop.Load(); i++ {
 		var next units.Instant
 		busy := false
-		if i == 1 && (w.sendHeldBack() || !t.spin.pays()) { // the sleep looks for what has come
+		if i == 1 && (w.sendHeldBack() || !t.spin.pays()) { // the sleep, or the first poll of a spin, looks for what has come
 			next = w.runReady(now)
 		} else {
 			next, busy = w.progress(now)
@@ -320,8 +325,7 @@ func (w *worker) stepAside() {
 		}
 		before := turns
 		turns = t.callerTurns.Load()
-		away := w.ep.dev.Now().Sub(units.Instant(t.releasedAt.Load()))
-		if (recalled || away > backSoon) && t.take(runOwn) {
+		if (recalled || t.away(w.ep.dev.Now()) > backSoon) && t.take(runOwn) {
 			return
 		}
 		if turns == before && !recalled { // one caller has run the worker all the time, and recalls us when it departs
