@@ -60,7 +60,7 @@ func (q *QP) ServedCaller() {
 	done := make(chan struct{})
 	close(done)
 	q.AwaitedBy(done)
-	q.home.turn.soon.Store(leastSoon)
+	q.home.turn.absence.Store(0)
 }
 
 // WaitsFor is how that caller begins to wait for something else. It reports whether something was held back for him.

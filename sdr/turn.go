@@ -34,11 +34,11 @@ type turn struct {
 	offer, recall chan struct{}
 	// parked: the worker's goroutine sleeps until a caller that departs recalls it.
 	parked atomic.Bool
-	// callerTurns counts the turns that callers had. releasedAt is when whoever ran the worker last left it to nobody, and
-	// soon says how surely a caller comes within backSoon of that, 0 to mostSoon.
+	// callerTurns counts the turns that callers had, and releasedAt is when whoever ran the worker last left it to nobody.
 	callerTurns atomic.Uint64
 	releasedAt  atomic.Int64
-	soon        atomic.Int32
+	// leftAt is when a caller last had nothing more for the worker to do, and absence the mean time until one comes again.
+	leftAt, absence atomic.Int64
 
 	// heldBack is the queue pair whose control datagram waits for a message of the caller's; nil: none does.
 	heldBack *QP
@@ -51,15 +51,14 @@ type turn struct {
 }
 
 const (
-	// Each return of a caller within backSoon counts 1, up to mostSoon in all; a later one takes lateCosts off, and one after lookEvery
-	// everything. From leastSoon on a caller is expected back. One who shares a processor with others is late at times, and to wake the worker's goroutine for that takes another processor from
+	// A caller is expected back within backSoon if that is the mean of its absences, of which the last counts for a quarter, and none for more than
+	// mostAbsent. So one who shares a processor with others may be late once: to wake the worker's goroutine for that takes another processor from
 	// somebody, often from the peer.
-	backSoon  = 200 * units.Microsecond
-	leastSoon = 4
-	mostSoon  = 8
-	lateCosts = 2
-	// dueSoon is what is due too soon to wait for a caller.
-	dueSoon = 10 * units.Microsecond
+	backSoon   = 200 * units.Microsecond
+	mostAbsent = 500 * units.Microsecond
+	// What is due within dueSoon waits for a caller whose mean absence is at most quickBack.
+	quickBack = 50 * units.Microsecond
+	dueSoon   = 10 * units.Microsecond
 	// lookEvery is how often a worker's goroutine looks whether callers still come back, and so how long
 	// something can be left undone when they suddenly don't.
 	lookEvery = units.Millisecond
@@ -73,6 +72,7 @@ const (
 
 func (t *turn) init() {
 	t.offer, t.recall, t.spin = make(chan struct{}, 1), make(chan struct{}, 1), newSpinner()
+	t.absence.Store(int64(mostAbsent))
 }
 
 // nudge puts a token into ch, unless one is there already.
@@ -110,17 +110,15 @@ func (t *turn) away(now units.Instant) units.Duration {
 
 // noteCaller notes when a caller has something for the worker to do.
 func (t *turn) noteCaller(now units.Instant) {
-	soon := t.soon.Load()
-	switch away := t.away(now); {
-	case away > lookEvery:
-		soon = 0
-	case away > backSoon:
-		soon = max(soon-lateCosts, 0)
-	default:
-		soon = min(soon+1, mostSoon)
-	}
-	t.soon.Store(soon)
+	mean := t.meanAbsence()
+	last := min(now.Sub(units.Instant(t.leftAt.Load())), mostAbsent)
+	t.absence.Store(int64(mean + (last-mean)/4))
 }
+
+// noteLeft notes when a caller has nothing more for the worker to do.
+func (t *turn) noteLeft(now units.Instant) { t.leftAt.Store(int64(now)) }
+
+func (t *turn) meanAbsence() units.Duration { return units.Duration(t.absence.Load()) }
 
 // begin begins a caller's turn. Whoever was away for long may have slept.
 func (t *turn) begin(now units.Instant) {
@@ -130,7 +128,7 @@ func (t *turn) begin(now units.Instant) {
 }
 
 // expectsBack reports whether a caller is expected back soon.
-func (t *turn) expectsBack() bool { return t.soon.Load() >= leastSoon }
+func (t *turn) expectsBack() bool { return t.meanAbsence() <= backSoon }
 
 // isServed reports whether a caller runs the worker who has what it waited for, and who is expected back soon: with a message that
 // can take along what there is to say to the peer.
@@ -165,14 +163,15 @@ func (w *worker) await(ctx context.Context, done <-chan struct{}) {
 	if !w.lends() {
 		offer = nil
 	}
-	w.turn.noteCaller(w.ep.dev.Now())
+	now := w.ep.dev.Now()
+	w.turn.noteCaller(now)
 	alone := w.turn.callers.Add(1) == 1
 	for {
 		switch {
 		case !alone || offer == nil:
 		case !w.turn.take(runCaller):
 			w.kick() // its goroutine may sleep
-		case w.runFor(ctx, done):
+		case w.runFor(ctx, done, now):
 			return
 		default:
 			w.turn.callers.Add(1)
@@ -181,12 +180,14 @@ func (w *worker) await(ctx context.Context, done <-chan struct{}) {
 		case <-done:
 		case <-ctx.Done():
 		case <-offer:
+			now = w.ep.dev.Now()
 			if alone = w.turn.callers.Load() == 1; !alone {
 				nudge(w.turn.recall) // the offer was for one who waits alone
 			}
 			continue
 		}
 		w.turn.callers.Add(-1)
+		w.turn.noteLeft(w.ep.dev.Now())
 		w.turn.recallIfLeft()
 		return
 	}
@@ -202,13 +203,12 @@ func (t *turn) recallIfLeft() {
 
 // runFor runs the worker until done is closed or ctx has ended. It reports false if the worker stops or fails before, and is
 // left to its goroutine. In either case the caller isn't counted among those who wait any more.
-func (w *worker) runFor(ctx context.Context, done <-chan struct{}) (served bool) {
+func (w *worker) runFor(ctx context.Context, done <-chan struct{}, now units.Instant) (served bool) {
 	t := &w.turn
 	t.awaited = done
 	var unwake func() bool
 	var until units.Instant // when to stop spinning
 	spinning := false
-	now := w.ep.dev.Now()
 	t.begin(now)
 	for i := 1; !w.stop.Load(); i++ {
 		var next units.Instant
@@ -255,7 +255,7 @@ func (w *worker) runFor(ctx context.Context, done <-chan struct{}) (served bool)
 		unwake()
 	}
 	t.callers.Add(-1)
-	w.depart(now)
+	w.depart()
 	return served
 }
 
@@ -274,7 +274,7 @@ func (w *worker) sendHeldBack() bool {
 // step runs the worker for a round, if nobody does: what was posted leaves in the goroutine that posted it. Otherwise whoever
 // runs it is woken.
 func (w *worker) step() {
-	if !w.lends() || w.turn.runner() != runNobody {
+	if !w.lends() {
 		w.kick()
 		return
 	}
@@ -282,17 +282,21 @@ func (w *worker) step() {
 	w.turn.noteCaller(now)
 	if !w.turn.take(runCaller) {
 		w.kick()
+		w.turn.noteLeft(now)
 		return
 	}
 	w.turn.begin(now)
 	w.runReady(now)
-	w.depart(now)
+	w.depart()
 }
 
-// depart ends a caller's turn. Nobody runs the worker then, if a caller is expected back before there is something to do.
-func (w *worker) depart(now units.Instant) {
+// depart ends a caller's turn. Nobody runs the worker then, if a caller is expected back before there is something to do, or so soon that it can wait.
+func (w *worker) depart() {
 	t := &w.turn
-	soon := min(w.cq.Next(), w.timers.next()) < now.Add(dueSoon) || w.handover.waits() || w.broken || w.stop.Load()
+	now := w.ep.dev.Now() // the last round may have had much to send
+	soon := w.handover.waits() || w.broken || w.stop.Load() ||
+		t.meanAbsence() > quickBack && min(w.cq.Next(), w.timers.next()) < now.Add(dueSoon)
+	t.noteLeft(now)
 	t.release(now)
 	others := t.callers.Load()
 	if others == 1 {

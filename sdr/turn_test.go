@@ -83,39 +83,60 @@ func TestProcessorsBoundWorkers(t *testing.T) {
 	}
 }
 
-// TestTurn: the worker's own goroutine or one caller runs it, never both; a caller that has come back within backSoon leastSoon times
-// is expected back, also after it was late once, but not after it was late often, or away.
+// TestTurn: the worker's own goroutine or one caller runs it, never both.
 func TestTurn(t *testing.T) {
 	var x turn
 	x.init()
 	require.False(t, x.take(runCaller), "it is the goroutine's")
 	x.release(0)
-	for i := range leastSoon {
-		require.False(t, x.expectsBack(), "after %d times", i)
-		x.noteCaller(units.Instant(i) * units.Instant(backSoon))
-		require.True(t, x.take(runCaller))
-		require.False(t, x.take(runCaller))
-		require.False(t, x.take(runOwn))
-		x.release(units.Instant(i) * units.Instant(backSoon))
+	require.True(t, x.take(runCaller))
+	require.False(t, x.take(runCaller))
+	require.False(t, x.take(runOwn))
+	x.release(0)
+	require.True(t, x.take(runOwn))
+	require.EqualValues(t, 1, x.callerTurns.Load())
+}
+
+// TestExpectedBack: a caller that comes back within backSoon a few times is expected back, also after it was away for long once, but not where it is away for long each other
+// time. However long it was away, it is expected back after as many times as at first.
+func TestExpectedBack(t *testing.T) {
+	var x turn
+	x.init()
+	now := units.Instant(units.Second)
+	comes := func(after units.Duration) {
+		now = now.Add(after)
+		x.noteCaller(now)
+		x.noteLeft(now)
+	}
+	times := func() (n int) {
+		for ; !x.expectsBack(); n++ {
+			comes(0)
+		}
+		return n
+	}
+	require.Equal(t, 1+4, times(), "the first doesn't come back")
+	for range 20 {
+		comes(0)
+	}
+	comes(units.Second)
+	require.True(t, x.expectsBack(), "it was away for long once")
+	for range 8 {
+		comes(0)
+		comes(units.Second)
+	}
+	require.False(t, x.expectsBack(), "it is away for long each other time")
+	for range 100 {
+		comes(units.Second)
+	}
+	require.Equal(t, 4, times())
+	for range 20 {
+		comes(backSoon)
 	}
 	require.True(t, x.expectsBack())
-	late := units.Instant(x.releasedAt.Load()).Add(backSoon + 1)
-	for range mostSoon {
-		x.noteCaller(0)
+	for range 20 {
+		comes(backSoon + units.Microsecond)
 	}
-	x.noteCaller(late)
-	require.True(t, x.expectsBack(), "it was late once")
-	for range mostSoon {
-		x.noteCaller(0)
-		x.noteCaller(late)
-	}
-	require.False(t, x.expectsBack(), "it is late every other time")
-	for range mostSoon {
-		x.noteCaller(0)
-	}
-	x.noteCaller(units.Instant(units.Second))
-	require.False(t, x.expectsBack(), "it was away")
-	require.EqualValues(t, leastSoon, x.callerTurns.Load())
+	require.False(t, x.expectsBack())
 }
 
 // TestTurnCountsWork: what a caller does between two of its turns is work for which it may poll, and its absence isn't.
@@ -146,15 +167,14 @@ type idleQueue struct {
 
 func (q idleQueue) Wake() { q.woken <- struct{}{} }
 
-// stillDevice has a clock that stands still, so that nobody who comes is taken to come back soon.
+// stillDevice has a clock that stands still.
 type stillDevice struct{ backend.Device }
 
 func (stillDevice) Now() units.Instant { return units.Instant(units.Second) }
 
 // idleWorker is a worker that its goroutine runs, which is the test's, and which seems to sleep.
 func idleWorker() *worker {
-	w := &worker{ep: &Endpoint{dev: stillDevice{}}, cq: idleQueue{woken: make(chan struct{}, 1)}}
-	w.turn.init()
+	w := newWorker(&Endpoint{dev: stillDevice{}}, 0, idleQueue{woken: make(chan struct{}, 1)})
 	w.asleep.Store(true)
 	return w
 }
