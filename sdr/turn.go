@@ -43,9 +43,7 @@ type turn struct {
 	// heldBack is the queue pair whose control datagram waits for a message of the caller's; nil: none does.
 	heldBack *QP
 	spin     spinner
-	// yieldAt is when whoever runs the worker lets other goroutines run at the latest, and procs what GOMAXPROCS was the last time.
-	yieldAt units.Instant
-	procs   int
+	yielder
 	// awaited is closed when what the caller waits for who runs the worker is there; nil: nobody runs it who waits.
 	awaited <-chan struct{}
 }
@@ -64,14 +62,12 @@ const (
 	lookEvery = units.Millisecond
 	// holdBack is how long a control datagram waits for a message that it can travel with.
 	holdBack = 200 * units.Microsecond
-	// yieldEvery is how often whoever runs a worker lets other goroutines run where they may have processors of their own.
-	yieldEvery = 250 * units.Microsecond
 	// mostDeferred is how many rounds in a row may leave a QP's control datagram to the next, which follows at once.
 	mostDeferred = 4
 )
 
 func (t *turn) init() {
-	t.offer, t.recall, t.spin = make(chan struct{}, 1), make(chan struct{}, 1), newSpinner()
+	t.offer, t.recall, t.spin, t.yielder = make(chan struct{}, 1), make(chan struct{}, 1), newSpinner(), newYielder()
 	t.absence.Store(int64(mostAbsent))
 }
 
@@ -133,17 +129,6 @@ func (t *turn) expectsBack() bool { return t.meanAbsence() <= backSoon }
 // isServed reports whether a caller runs the worker who has what it waited for, and who is expected back soon: with a message that
 // can take along what there is to say to the peer.
 func (t *turn) isServed() bool { return t.awaited != nil && t.expectsBack() && isClosed(t.awaited) }
-
-// yield lets other goroutines run. Go's scheduler wakes a thread to look for work whenever a goroutine yields while one of GOMAXPROCS is
-// idle, and that thread needs a processor, which may be the peer's. So it is done often only where somebody may need this goroutine's place: where there
-// is just one, or others wait for what this goroutine finds. It is never left out, for a goroutine that spins on raw system calls would hold up
-// the garbage collector.
-func (t *turn) yield(now units.Instant, needed bool) {
-	if needed || t.procs == 1 || now >= t.yieldAt {
-		t.procs, t.yieldAt = runtime.GOMAXPROCS(0), now.Add(yieldEvery)
-		runtime.Gosched()
-	}
-}
 
 func isClosed(ch <-chan struct{}) bool {
 	select {
