@@ -111,7 +111,12 @@ func NewEndpoint(dev backend.Device, cfg EndpointConfig) (*Endpoint, error) {
 		if err != nil {
 			return fail(err)
 		}
-		e.workers = append(e.workers, newWorker(e, i, cq))
+		w, err := newWorker(e, i, cq)
+		if err != nil {
+			_ = cq.Close()
+			return fail(err)
+		}
+		e.workers = append(e.workers, w)
 	}
 	e.setEngine()
 	var err error
@@ -387,6 +392,9 @@ func (e *Endpoint) teardown() {
 	e.running.Wait()
 	for _, w := range e.workers {
 		w.retire()
+		if w.watchdog != nil {
+			w.watchdog.close()
+		}
 	}
 	if e.ctrl != nil {
 		_ = e.ctrl.Close()

@@ -6,7 +6,6 @@ import (
 	"context"
 	"runtime"
 	"sync/atomic"
-	"time"
 
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -32,8 +31,6 @@ type turn struct {
 	callers atomic.Int32
 	// offer tells a caller who waits, and recall the worker's goroutine, that nobody runs the worker.
 	offer, recall chan struct{}
-	// parked: the worker's goroutine sleeps until a caller that departs recalls it.
-	parked atomic.Bool
 	// callerTurns counts the turns that callers had, and releasedAt is when whoever ran the worker last left it to nobody.
 	callerTurns atomic.Uint64
 	releasedAt  atomic.Int64
@@ -57,9 +54,6 @@ const (
 	// What is due within dueSoon waits for a caller whose mean absence is at most quickBack.
 	quickBack = 50 * units.Microsecond
 	dueSoon   = 10 * units.Microsecond
-	// lookEvery is how often a worker's goroutine looks whether callers still come back, and so how long
-	// something can be left undone when they suddenly don't.
-	lookEvery = units.Millisecond
 	// holdBack is how long a control datagram waits for a message that it can travel with.
 	holdBack = 200 * units.Microsecond
 	// mostDeferred is how many rounds in a row may leave a QP's control datagram to the next, which follows at once.
@@ -232,6 +226,7 @@ func (w *worker) runFor(ctx context.Context, done <-chan struct{}, now units.Ins
 			}
 		}
 		now = w.ep.dev.Now()
+		w.watchdog.pushBack(now)
 		if i%8 == 0 {
 			t.yield(now, t.callers.Load() > 1)
 		}
@@ -281,13 +276,14 @@ func (w *worker) depart() {
 	now := w.ep.dev.Now() // the last round may have had much to send
 	soon := w.handover.waits() || w.broken || w.stop.Load() ||
 		t.meanAbsence() > quickBack && min(w.cq.Next(), w.timers.next()) < now.Add(dueSoon)
+	w.watchdog.pushBack(now)
 	t.noteLeft(now)
 	t.release(now)
 	others := t.callers.Load()
 	if others == 1 {
 		nudge(t.offer)
 	}
-	if soon || others > 1 || t.parked.Load() || !t.expectsBack() {
+	if soon || others > 1 || !t.expectsBack() {
 		nudge(t.recall)
 	}
 }
@@ -296,36 +292,27 @@ func (w *worker) depart() {
 // have stayed away.
 func (w *worker) stepAside() {
 	t := &w.turn
-	turns := t.callerTurns.Load()
 	now := w.ep.dev.Now()
 	t.spin.rested(now)
+	w.watchdog.pushBack(now)
 	t.release(now)
 	nudge(t.offer)
 	t.recallIfLeft()
-	timer := time.NewTimer(lookEvery)
-	defer timer.Stop()
 	for {
 		recalled := false
 		select {
 		case <-t.recall:
 			recalled = true
-			t.parked.Store(false)
-		case <-timer.C:
+		case <-w.watchdog.expired:
 		}
-		before := turns
-		turns = t.callerTurns.Load()
-		if (recalled || t.away(w.ep.dev.Now()) > backSoon) && t.take(runOwn) {
+		now = w.ep.dev.Now()
+		switch {
+		case t.runner() == runCaller: // who pushes it back when it departs
+		case !recalled && t.away(now) <= backSoon:
+			w.watchdog.pushBack(now)
+		case t.take(runOwn):
 			return
 		}
-		if turns == before && !recalled { // one caller has run the worker all the time, and recalls us when it departs
-			t.parked.Store(true)
-			if t.take(runOwn) { // it has departed meanwhile, perhaps before it could see parked
-				t.parked.Store(false)
-				return
-			}
-			continue
-		}
-		timer.Reset(lookEvery)
 	}
 }
 

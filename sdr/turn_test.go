@@ -139,6 +139,31 @@ func TestExpectedBack(t *testing.T) {
 	require.False(t, x.expectsBack())
 }
 
+// TestWatchdog: it expires when nobody pushes it back, and only then.
+func TestWatchdog(t *testing.T) {
+	d, err := newWatchdog()
+	require.NoError(t, err)
+	defer d.close()
+	begun := time.Now()
+	now := func() units.Instant { return units.Instant(units.Second).Add(time.Since(begun)) }
+	last, longest, expired := now(), units.Duration(0), 0 // longest from one push to the next: the scheduler may stretch it
+	for now() < units.Instant(units.Second+20*lookEvery) {
+		d.pushBack(now())
+		time.Sleep(50 * time.Microsecond)
+		expired = max(expired, len(d.expired))
+		longest = max(longest, now().Sub(last))
+		last = now()
+	}
+	if longest < lookEvery/4 {
+		require.Zero(t, expired)
+	}
+	select {
+	case <-d.expired:
+	case <-time.After(10 * time.Second):
+		require.Fail(t, "it hasn't expired")
+	}
+}
+
 // TestTurnCountsWork: what a caller does between two of its turns is work for which it may poll, and its absence isn't.
 func TestTurnCountsWork(t *testing.T) {
 	const most = 50 * units.Microsecond
@@ -173,8 +198,11 @@ type stillDevice struct{ backend.Device }
 func (stillDevice) Now() units.Instant { return units.Instant(units.Second) }
 
 // idleWorker is a worker that its goroutine runs, which is the test's, and which seems to sleep.
-func idleWorker() *worker {
-	w := newWorker(&Endpoint{dev: stillDevice{}}, 0, idleQueue{woken: make(chan struct{}, 1)})
+func idleWorker(t *testing.T) *worker {
+	t.Helper()
+	w, err := newWorker(&Endpoint{dev: stillDevice{}}, 0, idleQueue{woken: make(chan struct{}, 1)})
+	require.NoError(t, err)
+	t.Cleanup(w.watchdog.close)
 	w.asleep.Store(true)
 	return w
 }
@@ -197,7 +225,7 @@ func awaits(t *testing.T, w *worker, n int, done chan struct{}) (returned chan s
 
 // TestOfferNotTaken: who is offered a worker, and leaves because what it waited for is there, gives it back to the worker's goroutine.
 func TestOfferNotTaken(t *testing.T) {
-	w, done := idleWorker(), make(chan struct{})
+	w, done := idleWorker(t), make(chan struct{})
 	returned := awaits(t, w, 1, done)
 	w.turn.release(0) // as in stepAside, whose offer comes too late
 	close(done)
@@ -207,7 +235,7 @@ func TestOfferNotTaken(t *testing.T) {
 
 // TestNobodyToOffer: the worker's goroutine takes a worker back at once when the caller for whom it has stepped aside is gone already.
 func TestNobodyToOffer(t *testing.T) {
-	w := idleWorker()
+	w := idleWorker(t)
 	soonest := time.Hour
 	for range 20 { // of which some may be held up
 		begun := time.Now()
@@ -220,7 +248,7 @@ func TestNobodyToOffer(t *testing.T) {
 
 // TestOfferToSeveral: where several wait when one of them takes an offer that was made to one, the worker's goroutine runs the worker.
 func TestOfferToSeveral(t *testing.T) {
-	w, done := idleWorker(), make(chan struct{})
+	w, done := idleWorker(t), make(chan struct{})
 	returned := awaits(t, w, 2, done)
 	w.turn.release(0)
 	nudge(w.turn.offer)

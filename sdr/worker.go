@@ -30,8 +30,10 @@ type worker struct {
 	cq     backend.CQ
 	engine dpa.Worker
 	stop   atomic.Bool
-	turn   turn // who runs the worker; what follows belongs to that goroutine, where nothing else is said
-	asleep atomic.Bool
+	// watchdog has the worker's goroutine look after it when callers stay away. It is nil with Manual workers.
+	watchdog *watchdog
+	turn     turn // who runs the worker; what follows belongs to that goroutine, where nothing else is said
+	asleep   atomic.Bool
 	// asked is set when a QP waits for a poll of this worker's queue.
 	asked atomic.Bool
 	// handover is what is to be posted for queue pairs at home elsewhere.
@@ -56,12 +58,16 @@ type worker struct {
 	out   [1]backend.Datagram
 }
 
-func newWorker(e *Endpoint, id int, cq backend.CQ) *worker {
+func newWorker(e *Endpoint, id int, cq backend.CQ) (*worker, error) {
 	w := &worker{ep: e, cq: cq, dgram: make([]byte, 0, 8192)}
 	w.turn.init()
 	w.engine.ID = id
 	w.credits.Store(int64(e.cfg.CQEntries) / 2)
-	return w
+	var err error
+	if w.lends() {
+		w.watchdog, err = newWatchdog()
+	}
+	return w, err
 }
 
 // progress polls once and runs the QPs; busy says whether anything happened.

@@ -44,7 +44,7 @@ func withPort(addr string) string {
 // *oob.PeerError that is Busy, and whoever wants it dials again.
 //
 // Each Dial opens a device of its own, until the Conn is closed: on user-space RoCEv2 a UDP port, 16 sockets to send on,
-// and for each of sdr.DefaultWorkers workers two file descriptors and a goroutine that keeps a thread. The connection
+// and for each of sdr.DefaultWorkers workers three file descriptors and two goroutines, of which one keeps a thread. The connection
 // itself has a descriptor and 4 goroutines. All connections of a Listener at one local address share a device, so that one
 // more costs a descriptor and 4 goroutines. A process with hundreds of connections, to which the usual limit of 1024
 // descriptors (ulimit -n) leaves some 50 of Dial, is better the end that listens: once connected, both ends can do the same.

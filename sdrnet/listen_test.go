@@ -327,7 +327,7 @@ func TestDescriptors(t *testing.T) {
 		a, err := l.Accept(testContext(t))
 		require.NoError(t, err)
 		both := descriptors(t) - before
-		require.LessOrEqual(t, both, 18+2*sdr.DefaultWorkers())
+		require.LessOrEqual(t, both, 18+3*sdr.DefaultWorkers())
 		require.NoError(t, c.Close())
 		require.LessOrEqual(t, descriptors(t)-before, 1, "the accepted end")
 		require.NoError(t, a.Close())
