@@ -51,7 +51,7 @@ const (
 	// somebody, often from the peer.
 	backSoon   = 200 * units.Microsecond
 	mostAbsent = 500 * units.Microsecond
-	// What is due within dueSoon waits for a caller whose mean absence is at most quickBack.
+	// A caller whose mean absence is at most quickBack is waited for even with what is due within dueSoon.
 	quickBack = 50 * units.Microsecond
 	dueSoon   = 10 * units.Microsecond
 	// holdBack is how long a control datagram waits for a message that it can travel with.

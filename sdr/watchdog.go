@@ -15,8 +15,8 @@ import (
 // undone when they suddenly don't.
 const lookEvery = units.Millisecond
 
-// A watchdog is a timer that callers who run a worker push back each time they leave it, and that wakes the worker's goroutine when they stay away. It is
-// one of the kernel's (timerfd_create(2)): a timer of Go's has a thread wake at each time for which it was ever set, and of two processors
+// A watchdog is a timer that callers who run a worker push back, while they do and when they leave it, and that wakes the worker's goroutine when they stay away.
+// It is one of the kernel's (timerfd_create(2)): a timer of Go's has a thread wake at each time for which it was ever set, and of two processors
 // that are busy that thread takes one, often the peer's.
 type watchdog struct {
 	timer *os.File

@@ -30,7 +30,7 @@ type worker struct {
 	cq     backend.CQ
 	engine dpa.Worker
 	stop   atomic.Bool
-	// watchdog has the worker's goroutine look after it when callers stay away. It is nil with Manual workers.
+	// watchdog has the worker's goroutine look after it when callers stay away. It is nil where they never run it.
 	watchdog *watchdog
 	turn     turn // who runs the worker; what follows belongs to that goroutine, where nothing else is said
 	asleep   atomic.Bool
