@@ -55,7 +55,7 @@ func (s *sender) sendAnswer(x *answer, p *peer, b []byte, tos int32) bool {
 		x.ctl.setTOS(tos, s.d.ipv6)
 		x.msg[0].hdr.control, x.msg[0].hdr.controllen = uintptr(unsafe.Pointer(&x.ctl)), uint64(unsafe.Sizeof(x.ctl))
 	}
-	switch _, errno := sendmmsg(s.fd, x.msg[:]); errno {
+	switch _, errno := s.send(x.msg[:]); errno {
 	case 0:
 		s.traffic.add(1, 0, 0)
 		return true

@@ -47,8 +47,8 @@
 //
 // The ICRC covers the IPv4 identification, which a UDP socket can neither choose nor see. Between two
 // userroce devices both sides compute it with identification 0 whatever is on the wire, and say so in
-// QPInfo (backend.FlagICRCZeroID). To any other IPv4 peer a device sends unsegmented, unconnected
-// datagrams that may not be fragmented, which Linux sends with identification 0. From such a peer it
+// QPInfo (backend.FlagICRCZeroID). To any other IPv4 peer a device sends unsegmented datagrams
+// that may not be fragmented, from sockets that aren't connected, which Linux sends with identification 0. From such a peer it
 // requires identification 0 or, when that fails, solves for the one that makes the ICRC right, which
 // leaves a check of 16 bits: WireStats.SolvedIDs counts these packets. IPv6 is exact.
 //

@@ -176,9 +176,10 @@ func TestSourcePorts(t *testing.T) {
 	require.NoError(t, err)
 	defer unix.Close(fd)
 	block := newStranger(t, c.Addr, first)
-	port, err := bindSource(fd, c.Addr, 0, int(block.from.Port())<<16|1<<16)
+	port, given, err := bindSource(fd, c.Addr, 0, int(block.from.Port())<<16|1<<16)
 	require.NoError(t, err)
 	require.NotZero(t, port)
+	require.True(t, given)
 }
 
 // TestPortOfEachChannel: 256 channels leave from as many ports, opened as they are needed; more share them, and so do

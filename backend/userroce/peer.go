@@ -77,6 +77,9 @@ func (p *peer) tosOf(size int, marked bool) int32 {
 	return tos
 }
 
+// endpoint is where packets for p go, in a form that compares fast.
+func (p *peer) endpoint() endpoint { return endpoint{p.ip, p.port} }
+
 // to returns where packets for p go.
 func (p *peer) to() netip.AddrPort { return netip.AddrPortFrom(p.addr, p.port) }
 
@@ -142,6 +145,9 @@ func (d *Device) OpenAddress(i backend.QPInfo) (backend.AddressHandle, error) {
 			return 0, operr.Wrap("connect", "userroce", err)
 		}
 		p.flows = append(p.flows, f)
+	}
+	if p.foreign {
+		d.senders[0].prefer(p)
 	}
 	h := d.peers.Free()
 	if h == maxHandles {

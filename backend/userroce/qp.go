@@ -153,6 +153,7 @@ func (q *queuePair) Connect(i backend.QPInfo) error {
 	if !q.peer.CompareAndSwap(nil, p) {
 		return operr.New("connect", "userroce", "the queue pair is connected already")
 	}
+	q.sender.prefer(p)
 	return nil
 }
 

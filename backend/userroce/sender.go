@@ -38,6 +38,8 @@ type sender struct {
 	mu     sync.Mutex
 	fd     int        // +checklocks:mu
 	closed bool       // +checklocks:mu
+	to     endpoint   // what the socket is connected to, if it is; +checklocks:mu
+	named  bool       // each message must name its destination; +checklocks:mu
 	batch  *sendBatch // made by the first post; +checklocks:mu
 	stage  *stage     // made when first needed; +checklocks:mu
 	answer *answer    // likewise; +checklocks:mu
@@ -59,7 +61,8 @@ type sendBatch struct {
 
 	nmsgs, niovs, nbetween int
 	ipv6                   bool
-	long                   bool // it has a train that is worth holding
+	to                     endpoint // sender.to: messages there need no name
+	long                   bool     // it has a train that is worth holding
 }
 
 // between holds a trailer, right-aligned, and the headers that follow it.
@@ -89,7 +92,7 @@ func openSender(d *Device, candidate int) (*sender, error) {
 		return nil, err
 	}
 	s := &sender{d: d, fd: fd}
-	if s.port, err = bindSource(fd, d.addr, d.scope, candidate); err != nil {
+	if s.port, s.named, err = bindSource(fd, d.addr, d.scope, candidate); err != nil {
 		unix.Close(fd)
 		return nil, err
 	}
@@ -113,11 +116,12 @@ func (s *sender) close() {
 	}
 }
 
-// needBatch makes the memory for posts; mu is held.
+// needBatch prepares the memory for posts; mu is held.
 func (s *sender) needBatch() {
 	if s.batch == nil {
 		s.batch = &sendBatch{ipv6: s.d.ipv6}
 	}
+	s.batch.to = s.to
 }
 
 func (b *sendBatch) reset() { b.nmsgs, b.niovs, b.nbetween, b.long = 0, 0, 0, false }
@@ -126,9 +130,9 @@ func (b *sendBatch) reset() { b.nmsgs, b.niovs, b.nbetween, b.long = 0, 0, 0, fa
 func (b *sendBatch) openMessage(p *peer, tos int32) {
 	m := &b.msgs[b.nmsgs]
 	b.info[b.nmsgs] = messageInfo{}
-	m.hdr = msghdr{
-		name: uintptr(unsafe.Pointer(&p.name)), namelen: p.nameLen,
-		iov: uintptr(unsafe.Pointer(&b.iovs[b.niovs])),
+	m.hdr = msghdr{iov: uintptr(unsafe.Pointer(&b.iovs[b.niovs]))}
+	if b.to != p.endpoint() {
+		m.hdr.name, m.hdr.namelen = uintptr(unsafe.Pointer(&p.name)), p.nameLen
 	}
 	if tos != noTOS {
 		b.addControl(m).setTOS(tos, b.ipv6)
@@ -208,7 +212,7 @@ func (s *sender) flush() (f flushed) {
 		if b.long {
 			begun = s.d.Now()
 		}
-		n, errno := sendmmsg(s.fd, b.msgs[done:b.nmsgs])
+		n, errno := s.send(b.msgs[done:b.nmsgs])
 		if errno == 0 {
 			f.packets += s.account(b.info[done : done+n])
 			if b.long {

@@ -152,21 +152,22 @@ func bind(fd int, a netip.Addr, port uint16, scope uint32) error {
 }
 
 // bindSource binds a socket to the first free source port from candidate on, and at the end of the
-// range to any. It returns the port.
-func bindSource(fd int, a netip.Addr, scope uint32, candidate int) (uint16, error) {
+// range to one that the kernel gives it, which it loses when it is disconnected. It returns the port.
+func bindSource(fd int, a netip.Addr, scope uint32, candidate int) (port uint16, given bool, err error) {
 	for ; candidate < 1<<16; candidate++ {
 		err := unix.Bind(fd, sockaddr(a, uint16(candidate), scope))
 		if err == nil {
-			return uint16(candidate), nil
+			return uint16(candidate), false, nil
 		}
 		if !errors.Is(err, unix.EADDRINUSE) && !errors.Is(err, unix.EACCES) {
 			break // bind below says what is wrong
 		}
 	}
 	if err := bind(fd, a, 0, scope); err != nil {
-		return 0, err
+		return 0, true, err
 	}
-	return boundPort(fd)
+	port, err = boundPort(fd)
+	return port, true, err
 }
 
 func closeAll(fds []int) {
