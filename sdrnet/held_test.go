@@ -3,6 +3,7 @@
 package sdrnet
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -220,6 +221,36 @@ func TestBuffersAreUsedAgain(t *testing.T) {
 	}
 	require.Equal(t, 1, regions(&a.out.pool))
 	require.Equal(t, 2, regions(&b.in.pool), "the window, and a buffer in the place of one that is held")
+}
+
+// TestLongMessagesAreUsedAgain: the memory of a message in several pieces that was released serves one to come, and not while it is held.
+func TestLongMessagesAreUsedAgain(t *testing.T) {
+	a, b := ends(t)
+	message := func(fill byte, n int) *Message {
+		want := bytes.Repeat([]byte{fill}, n)
+		require.NoError(t, a.Send(context.Background(), want))
+		m, err := b.Recv(context.Background())
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(want, m.Bytes()))
+		return m
+	}
+	const n = 600_000
+	held := message('h', n)
+	used := map[*byte]bool{}
+	for i := range byte(50) { // with the race detector a sync.Pool forgets some
+		m := message(i, n)
+		used[&m.Bytes()[0]] = true
+		m.Release()
+	}
+	require.Less(t, len(used), 40)
+	require.True(t, bytes.Equal(bytes.Repeat([]byte{'h'}, n), held.Bytes()))
+	held.Release()
+	for range 10 {
+		long := message('l', 10*n)
+		at := &long.Bytes()[0]
+		long.Release()
+		require.NotSame(t, at, &message('s', n/2).Bytes()[0], "it would keep much more than it needs")
+	}
 }
 
 // TestConnCloseUnderRead: closing a Conn ends a Read under way, and takes no bytes from one that copies them.

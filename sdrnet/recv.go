@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 
 	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/reliability"
@@ -35,6 +36,8 @@ func (m *Message) Bytes() []byte { return m.b }
 func (m *Message) Release() {
 	if m.buf != nil {
 		m.in.pool.put(m.buf)
+	} else if b := m.b; cap(b) > 0 {
+		m.in.spare.Put(&b)
 	}
 	m.buf, m.b = nil, nil
 }
@@ -51,6 +54,8 @@ type incoming struct {
 	// partial is what has come of a message in several pieces, of which as many as wanted are to follow; with none it is memory.
 	partial []byte
 	wanted  uint32
+	// spare has such memory of messages that were released.
+	spare sync.Pool
 	// refused is the error because of which this end takes nothing more from the peer.
 	refused error
 	// early are the messages and pieces of a stream that came while this end waited for what belongs to a file: the
@@ -354,9 +359,17 @@ const announcedRoom = defaultMaxMessage
 func (in *incoming) begin(n units.Bytes) {
 	n = min(n, announcedRoom)
 	if units.Bytes(cap(in.partial)) < n {
-		in.partial = make([]byte, 0, n)
+		in.partial = in.room(n)
 	}
 	in.partial = in.partial[:0]
+}
+
+// room is memory for n bytes: of a message that was released, unless that keeps more than twice as many.
+func (in *incoming) room(n units.Bytes) []byte {
+	if b, ok := in.spare.Get().(*[]byte); ok && units.Bytes(cap(*b)) >= n && units.Bytes(cap(*b)) <= 2*n {
+		return (*b)[:0:n] // which is what Message.memory counts
+	}
+	return make([]byte, 0, n)
 }
 
 // fail ends the connection because of what the peer sent, and tells it, so that it learns at once what was wrong.
