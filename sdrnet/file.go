@@ -271,6 +271,10 @@ func (c *Conn) recvFile(ctx context.Context, to FileTarget, p Progress) (FileInf
 	if err != nil {
 		return info, c.senderSays(ctx, err)
 	}
+	sum, err := hashFile(ctx, to, size) // while the sender hashes the original
+	if err != nil {
+		return info, err
+	}
 	if m, err = c.recvOfFile(ctx, false); err != nil {
 		return info, c.senderSays(ctx, err)
 	}
@@ -278,12 +282,8 @@ func (c *Conn) recvFile(ctx context.Context, to FileTarget, p Progress) (FileInf
 	if n := len(m.Bytes()); n != sha256.Size {
 		return info, operr.New("receive", "file", "%w: %d bytes came where its SHA-256 was due: %s", sdr.ErrMismatch, n, oneWay)
 	}
-	sum, err := hashFile(ctx, to, size)
-	if err == nil && (size != info.Size || !bytes.Equal(sum, m.Bytes())) {
-		err = operr.New("receive", "file", "the SHA-256 of the copy differs from the original's: did the file change meanwhile? Nothing was kept")
-	}
-	if err != nil {
-		return info, err
+	if size != info.Size || !bytes.Equal(sum, m.Bytes()) {
+		return info, operr.New("receive", "file", "the SHA-256 of the copy differs from the original's: did the file change meanwhile? Nothing was kept")
 	}
 	return info, to.Keep(info)
 }
