@@ -268,7 +268,7 @@ func (q *QP) progress(now units.Instant, w *worker) (next units.Instant, usedUp 
 	q.flushTogether(now, w)
 	flushed := q.flushAll(now)
 	switch {
-	case w.turn.isServed():
+	case w.turn.holdsBack():
 		next = now.Add(holdBack)
 		q.deferred, w.turn.heldBack = mostDeferred, q
 	case w.turn.awaited != nil && q.inReady.Load() && !usedUp && q.deferred < mostDeferred:

@@ -37,8 +37,9 @@ type turn struct {
 	// leftAt is when a caller last had nothing more for the worker to do, and absence the mean time until one comes again.
 	leftAt, absence atomic.Int64
 
-	// heldBack is the queue pair whose control datagram waits for a message of the caller's; nil: none does.
+	// heldBack is the queue pair whose control datagram waits for a message of the caller's; nil: none does. holds says whether one may.
 	heldBack *QP
+	holds    holds
 	spin     spinner
 	yielder
 	// awaited is closed when what the caller waits for who runs the worker is there; nil: nobody runs it who waits.
@@ -62,6 +63,7 @@ const (
 
 func (t *turn) init() {
 	t.offer, t.recall, t.spin, t.yielder = make(chan struct{}, 1), make(chan struct{}, 1), newSpinner(), newYielder()
+	t.holds.next = leastMissed
 	t.absence.Store(int64(mostAbsent))
 }
 
@@ -112,6 +114,7 @@ func (t *turn) meanAbsence() units.Duration { return units.Duration(t.absence.Lo
 
 // begin begins a caller's turn. Whoever was away for long may have slept.
 func (t *turn) begin(now units.Instant) {
+	t.judgeHeldBack(now)
 	if t.away(now) > backSoon {
 		t.spin.rested(now)
 	}
@@ -120,9 +123,41 @@ func (t *turn) begin(now units.Instant) {
 // expectsBack reports whether a caller is expected back soon.
 func (t *turn) expectsBack() bool { return t.meanAbsence() <= backSoon }
 
-// isServed reports whether a caller runs the worker who has what it waited for, and who is expected back soon: with a message that
+// holdsBack reports whether a caller runs the worker who has what it waited for, and who is expected back soon: with a message that
 // can take along what there is to say to the peer.
-func (t *turn) isServed() bool { return t.awaited != nil && t.expectsBack() && isClosed(t.awaited) }
+func (t *turn) holdsBack() bool {
+	return t.awaited != nil && t.expectsBack() && isClosed(t.awaited) && t.holds.may()
+}
+
+// judgeHeldBack notes whether the message that something was held back for has come in time, for whoever runs the worker again.
+func (t *turn) judgeHeldBack(now units.Instant) {
+	if t.heldBack != nil {
+		t.holds.judge(t.away(now) <= holdBack)
+	}
+}
+
+// A holds says whether something may be held back for a message that a caller is expected with. While the message stays away nobody runs the worker, so
+// the peer waits for up to a millisecond, and who waits for the peer before sending it is sure to be late. So after a miss nothing is held back for a
+// while, which is twice as long after the next.
+type holds struct{ left, next int }
+
+const leastMissed, mostMissed = 4, 256
+
+func (h *holds) may() bool {
+	if h.left > 0 {
+		h.left--
+		return false
+	}
+	return true
+}
+
+func (h *holds) judge(inTime bool) {
+	if inTime {
+		h.next = max(h.next-1, leastMissed)
+		return
+	}
+	h.left, h.next = h.next, min(2*h.next, mostMissed)
+}
 
 func isClosed(ch <-chan struct{}) bool {
 	select {
@@ -311,6 +346,7 @@ func (w *worker) stepAside() {
 		case !recalled && t.away(now) <= backSoon:
 			w.watchdog.pushBack(now)
 		case t.take(runOwn):
+			t.judgeHeldBack(now)
 			return
 		}
 	}

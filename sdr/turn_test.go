@@ -262,3 +262,45 @@ func TestOfferToSeveral(t *testing.T) {
 	<-returned
 	<-returned
 }
+
+// TestHeldBack: something is held back for a caller's next message where that comes in time, and ever more seldom where it stays away.
+func TestHeldBack(t *testing.T) {
+	var x turn
+	x.init()
+	x.absence.Store(0)
+	done := make(chan struct{})
+	close(done)
+	now := units.Instant(units.Second)
+	// served has a caller served, and one come after a while. It reports whether something was held back meanwhile.
+	served := func(after units.Duration) bool {
+		x.awaited = done
+		held := x.holdsBack()
+		if held {
+			x.heldBack = new(QP)
+		}
+		x.release(now)
+		now = now.Add(after)
+		x.begin(now)
+		x.heldBack = nil // it has left
+		return held
+	}
+	until := func(after units.Duration) (times int) {
+		for !served(after) {
+			times++
+		}
+		return times
+	}
+	for range 100 {
+		require.True(t, served(holdBack))
+	}
+	require.True(t, served(holdBack+1))
+	for _, want := range []int{4, 8, 16, 32, 64, 128, 256, 256} {
+		require.Equal(t, want, until(holdBack+1))
+	}
+	require.Equal(t, 256, until(0))
+	for range mostMissed {
+		require.True(t, served(0))
+	}
+	require.True(t, served(units.Second))
+	require.Equal(t, leastMissed, until(0), "as at first")
+}
