@@ -40,6 +40,46 @@ func BenchmarkConn(b *testing.B) {
 	}
 }
 
+// BenchmarkRoundTrip sends bytes to the other end, in the same process, and back.
+func BenchmarkRoundTrip(b *testing.B) {
+	const size = 4096
+	b.Run("tcp", func(b *testing.B) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(b, err)
+		defer l.Close()
+		to, err := net.Dial("tcp", l.Addr().String())
+		require.NoError(b, err)
+		from, err := l.Accept()
+		require.NoError(b, err)
+		benchRoundTrip(b, to, from, size)
+	})
+	b.Run("stream", func(b *testing.B) {
+		to, from := pair(b, nil)
+		benchRoundTrip(b, to.Stream(), from.Stream(), size)
+	})
+}
+
+func benchRoundTrip(b *testing.B, to, from net.Conn, size int) {
+	echoed := make(chan error)
+	go func() {
+		_, err := io.Copy(from, from)
+		echoed <- err
+	}()
+	message := make([]byte, size)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		_, err := to.Write(message)
+		require.NoError(b, err)
+		_, err = io.ReadFull(to, message)
+		require.NoError(b, err)
+	}
+	b.StopTimer()
+	require.NoError(b, to.Close())
+	require.NoError(b, <-echoed)
+	require.NoError(b, from.Close())
+}
+
 func benchStream(b *testing.B, to io.WriteCloser, from io.ReadCloser, size units.Bytes) {
 	message, ended := make([]byte, size), make(chan error)
 	go func() {

@@ -41,16 +41,17 @@ type Stream struct {
 	closed   chan struct{}
 	still    time.Duration // lingerStill, but in tests
 
-	mu    sync.Mutex
-	cur   *buffer       // what is being filled; +checklocks:mu
-	fill  int           // bytes in cur; +checklocks:mu
-	under chan sending  // transfers under way, the oldest first
-	count int           // of them; +checklocks:mu
-	err   error         // why no more can be sent; +checklocks:mu
-	fin   bool          // the end was started, or never can be; +checklocks:mu
-	noEnd error         // why it never can be; +checklocks:mu
-	moved chan struct{} // a transfer has ended; one token
-	idle  chan struct{} // closed when everything up to the end was sent, or can't be
+	mu      sync.Mutex
+	cur     *buffer       // what is being filled; +checklocks:mu
+	fill    int           // bytes in cur; +checklocks:mu
+	under   []sending     // transfers whose end nobody waits for, the oldest first; +checklocks:mu
+	count   int           // of these and the one whose end is waited for; +checklocks:mu
+	err     error         // why no more can be sent; +checklocks:mu
+	fin     bool          // the end was started, or never can be; +checklocks:mu
+	noEnd   error         // why it never can be; +checklocks:mu
+	crowded chan struct{} // there is something to reap; one token
+	moved   chan struct{} // a transfer has ended; one token
+	idle    chan struct{} // closed when everything up to the end was sent, or can't be
 }
 
 // Stream returns the connection as a stream. Call it once, instead of Send and Recv. Closing the stream
@@ -58,7 +59,7 @@ type Stream struct {
 func (c *Conn) Stream() *Stream {
 	s := &Stream{
 		c: c, reading: make(turn, 1), writing: make(turn, 1),
-		closed: make(chan struct{}), under: make(chan sending, c.cfg.Window+1), moved: make(chan struct{}, 1),
+		closed: make(chan struct{}), crowded: make(chan struct{}, 1), moved: make(chan struct{}, 1),
 		idle: make(chan struct{}), still: lingerStill,
 	}
 	s.readBy.init()
@@ -160,6 +161,9 @@ func (s *Stream) Write(p []byte) (n int, err error) {
 func (s *Stream) fillBuffer(ctx context.Context, p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for len(s.under) > 0 && isClosed(s.under[0].t.Done()) {
+		s.noteSent(s.oldest())
+	}
 	if s.cur == nil && s.err == nil && !s.fin {
 		s.mu.Unlock()
 		b, err := s.buffer(ctx)
@@ -227,20 +231,42 @@ func (s *Stream) start(u sending, n int, k kind) {
 		return
 	}
 	s.count++
-	s.under <- u // has room: there are no more buffers than that
+	s.under = append(s.under, u)
+	if s.isCrowded() {
+		nudge(s.crowded)
+	}
 }
 
-// reap gives back the buffers of transfers that have ended, and starts what was gathered meanwhile,
+// isCrowded reports whether reap has to look after transfers that have ended: while there is room for more, the next Write does, which wakes no
+// goroutine for each of those that come now and then. mu is held.
+func (s *Stream) isCrowded() bool { return s.fin || s.count >= min(gatherAbove, s.c.cfg.Window) }
+
+// oldest takes the oldest transfer that nobody waits for; mu is held.
+func (s *Stream) oldest() sending {
+	u := s.under[0]
+	s.under = append(s.under[:0], s.under[1:]...)
+	return u
+}
+
+// reap gives back the buffers of transfers that have ended, and starts what was gathered meanwhile, while there are many, and at last,
 // until the stream or the connection ends.
 func (s *Stream) reap() {
 	defer close(s.idle)
 	for {
+		s.mu.Lock()
+		over, next := s.fin && s.count == 0, s.isCrowded() && len(s.under) > 0
+		if next {
+			s.wait(s.oldest())
+		}
+		s.mu.Unlock()
+		switch {
+		case over:
+			return
+		case next:
+			continue
+		}
 		select {
-		case u, ok := <-s.under:
-			if !ok {
-				return
-			}
-			s.sent(u)
+		case <-s.crowded:
 		case <-s.c.closing:
 			s.drain()
 			return
@@ -248,12 +274,18 @@ func (s *Stream) reap() {
 	}
 }
 
-// sent takes a transfer that has ended, or waits for its end.
-func (s *Stream) sent(u sending) {
+// wait waits for the end of u, without mu, which is held.
+func (s *Stream) wait(u sending) {
+	s.mu.Unlock()
 	<-u.t.Done()
+	s.mu.Lock()
+	s.noteSent(u)
+}
+
+// noteSent takes note of a transfer that has ended; mu is held.
+func (s *Stream) noteSent(u sending) {
 	err := u.t.Err()
 	s.c.out.ended(u)
-	s.mu.Lock()
 	s.count--
 	if err != nil && s.err == nil {
 		s.err = err
@@ -261,24 +293,36 @@ func (s *Stream) sent(u sending) {
 	if s.cur != nil && s.fill > 0 && s.count < gatherAbove && s.err == nil && !s.fin {
 		s.flush()
 	}
-	s.mu.Unlock()
-	select {
-	case s.moved <- struct{}{}:
-	default:
-	}
+	nudge(s.moved)
 }
 
 // drain ends sending because the Conn was closed, and waits for the transfers under way.
 func (s *Stream) drain() {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.err == nil {
 		s.err = net.ErrClosed // from now on nothing is started
 	}
 	s.discard()
-	n := s.count
-	s.mu.Unlock()
-	for range n {
-		s.sent(<-s.under)
+	for len(s.under) > 0 {
+		s.wait(s.oldest())
+	}
+}
+
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
+// nudge puts a token into ch, unless one is there already.
+func nudge(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
 	}
 }
 
@@ -317,7 +361,7 @@ func (s *Stream) end() error {
 	}
 	s.discard()
 	s.fin, s.noEnd = true, s.err
-	close(s.under)
+	nudge(s.crowded)
 	return s.noEnd
 }
 

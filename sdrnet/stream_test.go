@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -26,11 +27,15 @@ import (
 
 // TestStreamIsANetConn runs the suite of golang.org/x/net for implementations of net.Conn.
 func TestStreamIsANetConn(t *testing.T) {
-	nettest.TestConn(t, func() (net.Conn, net.Conn, func(), error) {
-		a, b := pair(t, &sdrnet.Config{Window: 8})
-		c1, c2 := a.Stream(), b.Stream()
-		return c1, c2, func() { c1.Close(); c2.Close() }, nil
-	})
+	for _, window := range []int{1, 8, 64} {
+		t.Run(fmt.Sprint(window), func(t *testing.T) {
+			nettest.TestConn(t, func() (net.Conn, net.Conn, func(), error) {
+				a, b := pair(t, &sdrnet.Config{Window: window})
+				c1, c2 := a.Stream(), b.Stream()
+				return c1, c2, func() { c1.Close(); c2.Close() }, nil
+			})
+		})
+	}
 }
 
 func TestStream(t *testing.T) {
