@@ -34,6 +34,8 @@ type connCheck struct {
 const (
 	// connCheckPause is the least time between two packets of the connection check.
 	connCheckPause = 10 * units.Millisecond
+	// heardSoon is for how long what was said at first isn't repeated anyhow.
+	heardSoon = 20 * units.Millisecond
 	// Until the peer's packet has come, which a device takes from the peer's address alone, only checksAtFirst follow each other so soon,
 	// and then ever fewer: who connects may have named an address that is somebody else's, and grants by datagrams that may come from anywhere.
 	checksAtFirst  = 8
@@ -159,6 +161,9 @@ func (q *QP) progressConnect(now units.Instant) {
 	}
 	if c.heard == units.Never && q.sess.Stats.DatagramsReceived > 0 {
 		c.heard = now
+		if began := c.deadline.Add(-q.cfg.ConnectTimeout); !q.caps.Virtual && now.Sub(began) < heardSoon {
+			q.sess.Again(now) // the peer has connected after this end, it seems, and has not heard what came before; in virtual time both connect at once
+		}
 	}
 	if c.recv.msg.Tracker.AllSet() {
 		c.recv.complete()

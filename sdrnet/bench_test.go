@@ -40,6 +40,18 @@ func BenchmarkConn(b *testing.B) {
 	}
 }
 
+// BenchmarkDial connects, sends a message, and closes.
+func BenchmarkDial(b *testing.B) {
+	l := listen(b, nil)
+	ctx := context.Background()
+	for range b.N {
+		to, from := connect(b, l, nil)
+		require.NoError(b, to.Send(ctx, []byte("x")))
+		require.NoError(b, to.Close())
+		require.NoError(b, from.Close())
+	}
+}
+
 // BenchmarkRoundTrip sends bytes to the other end, in the same process, and back.
 func BenchmarkRoundTrip(b *testing.B) {
 	const size = 4096

@@ -130,6 +130,16 @@ func (o *outbox) compact() {
 	o.items = items
 }
 
+// again has all frames sent as if they had not been before.
+func (o *outbox) again(now units.Instant) {
+	for i := range o.items {
+		if it := &o.items[i]; !it.acked {
+			it.due, it.backoff, it.copies, it.train = now, 0, 0, 0
+		}
+	}
+	o.next = now
+}
+
 // has reports whether the frame with this ID is still unacknowledged.
 func (o *outbox) has(id uint64) bool {
 	i, ok := o.find(id)

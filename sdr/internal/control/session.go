@@ -144,6 +144,14 @@ func (s *Session) PutSoon(now units.Instant, f wire.Frame, copies int) {
 // HoldBack makes acknowledgements and what is PutSoon wait so long for something that they can travel with.
 func (s *Session) HoldBack(d units.Duration) { s.time.hold = d }
 
+// Again sends what the peer hasn't acknowledged once more, and then repeats it as if it had not been sent before: for a peer that couldn't
+// know the session until now.
+func (s *Session) Again(now units.Instant) {
+	for _, t := range order {
+		s.boxes[t].again(now)
+	}
+}
+
 // Pending reports whether the frame is still unacknowledged.
 func (s *Session) Pending(t wire.Type, id uint64) bool { return s.boxes[t].has(id) }
 

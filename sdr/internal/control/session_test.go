@@ -80,6 +80,34 @@ func TestCopiesThenTrainsThenBackoff(t *testing.T) {
 
 // TestHeldBack: acknowledgements and frames of PutSoon wait for a frame that goes at once, but no longer than HoldBack allows; a frame
 // is repeated only when its acknowledgement, which the peer may hold back as long, is late.
+// TestAgain: a peer that has come after a frame was sent gets it at once, unless it has acknowledged it, and from then on as often as if that
+// had been the first time.
+func TestAgain(t *testing.T) {
+	start := wire.Frame{Type: wire.TypeStart, ID: 3, Length: 100}
+	from := func(begin units.Instant, s *Session) (after []units.Duration) {
+		for now := begin; now < begin.Add(3*units.Second); {
+			frames, next := drain(t, s, now)
+			for range frames {
+				after = append(after, now.Sub(begin))
+			}
+			now = next
+		}
+		return after
+	}
+	fresh := NewSession(0, 7, 1024)
+	fresh.Put(0, start, 1)
+	want := from(0, fresh)
+	s := NewSession(0, 7, 1024)
+	s.Put(0, start, 1)
+	s.Put(0, wire.Frame{Type: wire.TypeCTS, ID: 4, Length: 100}, 1)
+	frames, next := drain(t, s, 0)
+	require.Len(t, frames, 2)
+	require.Greater(t, next, units.Instant(2*ms))
+	s.Handle(1, wire.Header{}, &wire.Frame{Type: wire.TypeAck, Code: uint8(wire.TypeCTS), ID: 4, Count: 1})
+	s.Again(units.Instant(2 * ms))
+	require.Equal(t, want, from(units.Instant(2*ms), s))
+}
+
 func TestHeldBack(t *testing.T) {
 	const hold = 200 * units.Microsecond
 	s := NewSession(0, 7, 1024)
