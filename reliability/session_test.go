@@ -16,6 +16,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
+	"github.com/sdr-rdma/go-sdr/internal/signal"
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/reliability/sr"
@@ -136,16 +137,7 @@ func TestSessionsOfNoUse(t *testing.T) {
 	require.ErrorIs(t, fresh.ConnectOver(t.Context(), late), sdr.ErrClosed)
 	<-late.closed
 	require.ErrorIs(t, fresh.ConnectOver(t.Context(), unused), sdr.ErrClosed)
-	require.False(t, isClosed(unused.closed))
-}
-
-func isClosed(ch chan struct{}) bool {
-	select {
-	case <-ch:
-		return true
-	default:
-		return false
-	}
+	require.False(t, signal.Closed(unused.closed))
 }
 
 // TestConnectedTwice: another ConnectOver, with the session that the Conn has or beside the first, is refused and harms nothing.
@@ -203,7 +195,7 @@ func TestOneExchange(t *testing.T) {
 		want := end(cancel)
 		require.ErrorIs(t, <-over, want)
 	}
-	require.False(t, isClosed(s.closed))
+	require.False(t, signal.Closed(s.closed))
 }
 
 // TestConnectAfterRefusal: what was refused before it began may be tried again.

@@ -5,6 +5,7 @@ package sdr
 import (
 	"context"
 
+	"github.com/sdr-rdma/go-sdr/internal/signal"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -151,7 +152,7 @@ func (q *QP) KickLater() {
 // refused, because looking for it would cost every call: it must not call Await either, since it would hold up its own worker.
 func (q *QP) Await(ctx context.Context, done <-chan struct{}) error {
 	switch {
-	case isClosed(done):
+	case signal.Closed(done):
 		return nil
 	case q.ep.manual:
 		return waitingIsManual("wait", q.name)
@@ -159,7 +160,7 @@ func (q *QP) Await(ctx context.Context, done <-chan struct{}) error {
 		return blockingInDriver("wait", q.name, pollInstead)
 	}
 	q.home.await(ctx, done)
-	if isClosed(done) {
+	if signal.Closed(done) {
 		return nil
 	}
 	return context.Cause(ctx)

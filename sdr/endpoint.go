@@ -18,6 +18,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/dpa"
+	"github.com/sdr-rdma/go-sdr/internal/signal"
 	"github.com/sdr-rdma/go-sdr/internal/table"
 	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -387,7 +388,7 @@ func (e *Endpoint) teardown() {
 	for _, w := range e.workers {
 		w.stop.Store(true)
 		w.cq.Wake()
-		nudge(w.turn.recall)
+		signal.Nudge(w.turn.recall)
 	}
 	e.running.Wait()
 	for _, w := range e.workers {

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync/atomic"
 
+	"github.com/sdr-rdma/go-sdr/internal/signal"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -67,14 +68,6 @@ func (t *turn) init() {
 	t.absence.Store(int64(mostAbsent))
 }
 
-// nudge puts a token into ch, unless one is there already.
-func nudge(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
-}
-
 func (t *turn) runner() runner { return runner(t.by.Load()) }
 
 // take makes a caller, or the worker's goroutine, the one who runs the worker, if nobody does.
@@ -126,7 +119,7 @@ func (t *turn) expectsBack() bool { return t.meanAbsence() <= backSoon }
 // holdsBack reports whether a caller runs the worker who has what it waited for, and who is expected back soon: with a message that
 // can take along what there is to say to the peer.
 func (t *turn) holdsBack() bool {
-	return t.awaited != nil && t.expectsBack() && isClosed(t.awaited) && t.holds.may()
+	return t.awaited != nil && t.expectsBack() && signal.Closed(t.awaited) && t.holds.may()
 }
 
 // judgeHeldBack notes whether the message that something was held back for has come in time, for whoever runs the worker again.
@@ -159,15 +152,6 @@ func (h *holds) judge(inTime bool) {
 	h.left, h.next = h.next, min(2*h.next, mostMissed)
 }
 
-func isClosed(ch <-chan struct{}) bool {
-	select {
-	case <-ch:
-		return true
-	default:
-		return false
-	}
-}
-
 // lends reports whether callers may run the worker: not one that is tied to a processor, nor one without a goroutine of its own.
 func (w *worker) lends() bool { return !w.ep.manual && len(w.ep.cfg.CPUs) == 0 }
 
@@ -196,7 +180,7 @@ func (w *worker) await(ctx context.Context, done <-chan struct{}) {
 		case <-offer:
 			now = w.ep.dev.Now()
 			if alone = w.turn.callers.Load() == 1; !alone {
-				nudge(w.turn.recall) // the offer was for one who waits alone
+				signal.Nudge(w.turn.recall) // the offer was for one who waits alone
 			}
 			continue
 		}
@@ -211,7 +195,7 @@ func (w *worker) await(ctx context.Context, done <-chan struct{}) {
 // whom it was just stepping aside: each of the two looks here for what the other has done.
 func (t *turn) recallIfLeft() {
 	if t.callers.Load() == 0 && t.runner() == runNobody && !t.expectsBack() {
-		nudge(t.recall)
+		signal.Nudge(t.recall)
 	}
 }
 
@@ -236,7 +220,7 @@ func (w *worker) runFor(ctx context.Context, done <-chan struct{}, now units.Ins
 			t.spin.found(now)
 			spinning = false
 		}
-		if isClosed(done) || isClosed(ctx.Done()) {
+		if signal.Closed(done) || signal.Closed(ctx.Done()) {
 			served = true
 			break
 		}
@@ -316,10 +300,10 @@ func (w *worker) depart() {
 	t.release(now)
 	others := t.callers.Load()
 	if others == 1 {
-		nudge(t.offer)
+		signal.Nudge(t.offer)
 	}
 	if soon || others > 1 || !t.expectsBack() {
-		nudge(t.recall)
+		signal.Nudge(t.recall)
 	}
 }
 
@@ -331,7 +315,7 @@ func (w *worker) stepAside() {
 	t.spin.rested(now)
 	w.watchdog.pushBack(now)
 	t.release(now)
-	nudge(t.offer)
+	signal.Nudge(t.offer)
 	t.recallIfLeft()
 	for {
 		recalled := false

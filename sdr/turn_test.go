@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/internal/signal"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -251,7 +252,7 @@ func TestOfferToSeveral(t *testing.T) {
 	w, done := idleWorker(t), make(chan struct{})
 	returned := awaits(t, w, 2, done)
 	w.turn.release(0)
-	nudge(w.turn.offer)
+	signal.Nudge(w.turn.offer)
 	select {
 	case <-w.turn.recall:
 	case <-time.After(10 * time.Second):

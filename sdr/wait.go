@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/sdr-rdma/go-sdr/internal/signal"
 )
 
 // pollInstead is what a driver can do.
@@ -67,7 +69,7 @@ var wakeUps = sync.Pool{New: func() any { return make(chan struct{}, 1) }}
 // wakeWaiters makes all waiting calls look again; mu is held.
 func (q *QP) wakeWaiters() {
 	for _, ch := range q.waiters {
-		nudge(ch)
+		signal.Nudge(ch)
 	}
 	q.waiters = q.waiters[:0]
 }

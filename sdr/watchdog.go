@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sdr-rdma/go-sdr/internal/signal"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -52,7 +53,7 @@ func (d *watchdog) run() {
 		if _, err := d.timer.Read(times[:]); err != nil {
 			return
 		}
-		nudge(d.expired)
+		signal.Nudge(d.expired)
 	}
 }
 

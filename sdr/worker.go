@@ -8,6 +8,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/dpa"
+	"github.com/sdr-rdma/go-sdr/internal/signal"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -300,6 +301,6 @@ func (w *worker) kick() {
 	if w.asleep.Load() {
 		w.cq.Wake()
 	} else if w.turn.runner() == runNobody {
-		nudge(w.turn.recall)
+		signal.Nudge(w.turn.recall)
 	}
 }

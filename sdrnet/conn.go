@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/sdr-rdma/go-sdr/internal/signal"
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/sdr"
@@ -198,14 +199,7 @@ func (c *Conn) CloseWithReason(reason string) error {
 }
 
 // closed reports whether this end has begun to close.
-func (c *Conn) closed() bool {
-	select {
-	case <-c.closing:
-		return true
-	default:
-		return false
-	}
-}
+func (c *Conn) closed() bool { return signal.Closed(c.closing) }
 
 // translate gives an error of a call the meanings of package net.
 func (c *Conn) translate(err error) error { return translate(err, c.closed()) }

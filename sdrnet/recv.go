@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/sdr-rdma/go-sdr/internal/signal"
 	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/sdr"
@@ -241,12 +242,10 @@ func (in *incoming) take(ctx context.Context) (*Message, error) {
 	}
 	r := in.posted[0]
 	err := r.t.Wait(ctx)
-	select {
-	case <-r.t.Done():
-		err = r.t.Err()
-	default:
+	if !signal.Closed(r.t.Done()) {
 		return nil, err
 	}
+	err = r.t.Err()
 	aborted := errors.Is(err, sdr.ErrAborted)
 	switch {
 	case err == nil || aborted:
@@ -283,12 +282,7 @@ func (in *incoming) take(ctx context.Context) (*Message, error) {
 // comes before them.
 func (in *incoming) arrivedBehind() bool {
 	return slices.ContainsFunc(in.posted[1:], func(r receiving) bool {
-		select {
-		case <-r.t.Done():
-		default:
-			return false
-		}
-		if r.t.Err() != nil {
+		if !signal.Closed(r.t.Done()) || r.t.Err() != nil {
 			return false
 		}
 		got := r.t.Result()

@@ -9,6 +9,7 @@ import (
 	"net"
 	"syscall"
 
+	"github.com/sdr-rdma/go-sdr/internal/signal"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -152,9 +153,7 @@ func (m *outMessage) place(ctx context.Context) error {
 func (m *outMessage) end(ctx context.Context) error {
 	s := m.under[0]
 	err := s.t.Wait(ctx)
-	select {
-	case <-s.t.Done():
-	default:
+	if !signal.Closed(s.t.Done()) {
 		return err
 	}
 	m.under = m.under[1:]

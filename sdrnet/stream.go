@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sdr-rdma/go-sdr/internal/signal"
 	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -161,7 +162,7 @@ func (s *Stream) Write(p []byte) (n int, err error) {
 func (s *Stream) fillBuffer(ctx context.Context, p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.under) > 0 && isClosed(s.under[0].t.Done()) {
+	for len(s.under) > 0 && signal.Closed(s.under[0].t.Done()) {
 		s.noteSent(s.oldest())
 	}
 	if s.cur == nil && s.err == nil && !s.fin {
@@ -233,7 +234,7 @@ func (s *Stream) start(u sending, n int, k kind) {
 	s.count++
 	s.under = append(s.under, u)
 	if s.isCrowded() {
-		nudge(s.crowded)
+		signal.Nudge(s.crowded)
 	}
 }
 
@@ -293,7 +294,7 @@ func (s *Stream) noteSent(u sending) {
 	if s.cur != nil && s.fill > 0 && s.count < gatherAbove && s.err == nil && !s.fin {
 		s.flush()
 	}
-	nudge(s.moved)
+	signal.Nudge(s.moved)
 }
 
 // drain ends sending because the Conn was closed, and waits for the transfers under way.
@@ -306,23 +307,6 @@ func (s *Stream) drain() {
 	s.discard()
 	for len(s.under) > 0 {
 		s.wait(s.oldest())
-	}
-}
-
-func isClosed(ch <-chan struct{}) bool {
-	select {
-	case <-ch:
-		return true
-	default:
-		return false
-	}
-}
-
-// nudge puts a token into ch, unless one is there already.
-func nudge(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
 	}
 }
 
@@ -361,7 +345,7 @@ func (s *Stream) end() error {
 	}
 	s.discard()
 	s.fin, s.noEnd = true, s.err
-	nudge(s.crowded)
+	signal.Nudge(s.crowded)
 	return s.noEnd
 }
 

@@ -91,6 +91,7 @@ var rules = []rule{
 	leaf("./internal/bitmap/..."),
 	leaf("./internal/platform"),
 	leaf("./internal/ring"),
+	leaf("./internal/signal"),
 	leaf("./internal/spare"),
 	leaf("./internal/table"),
 	{
