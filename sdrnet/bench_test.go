@@ -20,13 +20,7 @@ import (
 func BenchmarkConn(b *testing.B) {
 	for _, size := range []units.Bytes{4 * units.KiB, 64 * units.KiB, 256 * units.KiB, units.MiB, 4 * units.MiB} {
 		b.Run(fmt.Sprintf("tcp/%d", size), func(b *testing.B) {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			require.NoError(b, err)
-			defer l.Close()
-			to, err := net.Dial("tcp", l.Addr().String())
-			require.NoError(b, err)
-			from, err := l.Accept()
-			require.NoError(b, err)
+			to, from := tcpPair(b)
 			benchStream(b, to, from, size)
 		})
 		b.Run(fmt.Sprintf("stream/%d", size), func(b *testing.B) {
@@ -38,6 +32,18 @@ func BenchmarkConn(b *testing.B) {
 			benchMessages(b, to, from, size)
 		})
 	}
+}
+
+// tcpPair makes the two ends of a TCP connection.
+func tcpPair(b *testing.B) (dialled, accepted net.Conn) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(b, err)
+	defer l.Close()
+	dialled, err = net.Dial("tcp", l.Addr().String())
+	require.NoError(b, err)
+	accepted, err = l.Accept()
+	require.NoError(b, err)
+	return dialled, accepted
 }
 
 // BenchmarkDial connects, sends a message, and closes.
@@ -56,13 +62,7 @@ func BenchmarkDial(b *testing.B) {
 func BenchmarkRoundTrip(b *testing.B) {
 	const size = 4096
 	b.Run("tcp", func(b *testing.B) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(b, err)
-		defer l.Close()
-		to, err := net.Dial("tcp", l.Addr().String())
-		require.NoError(b, err)
-		from, err := l.Accept()
-		require.NoError(b, err)
+		to, from := tcpPair(b)
 		benchRoundTrip(b, to, from, size)
 	})
 	b.Run("stream", func(b *testing.B) {
