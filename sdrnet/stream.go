@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sdr-rdma/go-sdr/internal/ring"
 	"github.com/sdr-rdma/go-sdr/internal/signal"
 	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -43,16 +44,16 @@ type Stream struct {
 	still    time.Duration // lingerStill, but in tests
 
 	mu      sync.Mutex
-	cur     *buffer       // what is being filled; +checklocks:mu
-	fill    int           // bytes in cur; +checklocks:mu
-	under   []sending     // transfers whose end nobody waits for, the oldest first; +checklocks:mu
-	count   int           // of these and the one whose end is waited for; +checklocks:mu
-	err     error         // why no more can be sent; +checklocks:mu
-	fin     bool          // the end was started, or never can be; +checklocks:mu
-	noEnd   error         // why it never can be; +checklocks:mu
-	crowded chan struct{} // there is something to reap; one token
-	moved   chan struct{} // a transfer has ended; one token
-	idle    chan struct{} // closed when everything up to the end was sent, or can't be
+	cur     *buffer            // what is being filled; +checklocks:mu
+	fill    int                // bytes in cur; +checklocks:mu
+	under   ring.Ring[sending] // transfers whose end nobody waits for, the oldest first; +checklocks:mu
+	count   int                // of these and the one whose end is waited for; +checklocks:mu
+	err     error              // why no more can be sent; +checklocks:mu
+	fin     bool               // the end was started, or never can be; +checklocks:mu
+	noEnd   error              // why it never can be; +checklocks:mu
+	crowded chan struct{}      // there is something to reap; one token
+	moved   chan struct{}      // a transfer has ended; one token
+	idle    chan struct{}      // closed when everything up to the end was sent, or can't be
 }
 
 // Stream returns the connection as a stream. Call it once, instead of Send and Recv. Closing the stream
@@ -162,8 +163,8 @@ func (s *Stream) Write(p []byte) (n int, err error) {
 func (s *Stream) fillBuffer(ctx context.Context, p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.under) > 0 && signal.Closed(s.under[0].t.Done()) {
-		s.noteSent(s.oldest())
+	for s.under.Len() > 0 && signal.Closed(s.under.Front().t.Done()) {
+		s.noteSent(s.under.Pop())
 	}
 	if s.cur == nil && s.err == nil && !s.fin {
 		s.mu.Unlock()
@@ -232,7 +233,7 @@ func (s *Stream) start(u sending, n int, k kind) {
 		return
 	}
 	s.count++
-	s.under = append(s.under, u)
+	s.under.Push(u)
 	if s.isCrowded() {
 		signal.Nudge(s.crowded)
 	}
@@ -242,29 +243,19 @@ func (s *Stream) start(u sending, n int, k kind) {
 // goroutine for each of those that come now and then. mu is held.
 func (s *Stream) isCrowded() bool { return s.fin || s.count >= min(gatherAbove, s.c.cfg.Window) }
 
-// oldest takes the oldest transfer that nobody waits for; mu is held.
-func (s *Stream) oldest() sending {
-	u := s.under[0]
-	s.under = append(s.under[:0], s.under[1:]...)
-	return u
-}
-
 // reap gives back the buffers of transfers that have ended, and starts what was gathered meanwhile, while there are many, and at last,
 // until the stream or the connection ends.
 func (s *Stream) reap() {
 	defer close(s.idle)
 	for {
 		s.mu.Lock()
-		over, next := s.fin && s.count == 0, s.isCrowded() && len(s.under) > 0
-		if next {
-			s.wait(s.oldest())
+		for s.isCrowded() && s.under.Len() > 0 {
+			s.wait(s.under.Pop())
 		}
+		over := s.fin && s.count == 0
 		s.mu.Unlock()
-		switch {
-		case over:
+		if over {
 			return
-		case next:
-			continue
 		}
 		select {
 		case <-s.crowded:
@@ -305,8 +296,8 @@ func (s *Stream) drain() {
 		s.err = net.ErrClosed // from now on nothing is started
 	}
 	s.discard()
-	for len(s.under) > 0 {
-		s.wait(s.oldest())
+	for s.under.Len() > 0 {
+		s.wait(s.under.Pop())
 	}
 }
 
