@@ -34,8 +34,6 @@ type connCheck struct {
 const (
 	// connCheckPause is the least time between two packets of the connection check.
 	connCheckPause = 10 * units.Millisecond
-	// heardSoon is for how long what was said at first isn't repeated anyhow.
-	heardSoon = 20 * units.Millisecond
 	// Until the peer's packet has come, which a device takes from the peer's address alone, only checksAtFirst follow each other so soon,
 	// and then ever fewer: who connects may have named an address that is somebody else's, and grants by datagrams that may come from anywhere.
 	checksAtFirst  = 8
@@ -161,7 +159,7 @@ func (q *QP) progressConnect(now units.Instant) {
 	}
 	if c.heard == units.Never && q.sess.Stats.DatagramsReceived > 0 {
 		c.heard = now
-		if began := c.deadline.Add(-q.cfg.ConnectTimeout); !q.caps.Virtual && now.Sub(began) < heardSoon {
+		if !q.caps.Virtual && now.Sub(q.connectBegan()) < control.InitialRTT { // later it is repeated anyhow
 			q.sess.Again(now) // the peer has connected after this end, it seems, and has not heard what came before; in virtual time both connect at once
 		}
 	}
@@ -190,6 +188,9 @@ func (q *QP) progressConnect(now units.Instant) {
 	}
 	q.repeatConnCheck(now)
 }
+
+// connectBegan is when connecting began, without the time for which the worker has stood still since. mu is held.
+func (q *QP) connectBegan() units.Instant { return q.connCheck.deadline.Add(-q.cfg.ConnectTimeout) }
 
 // connectDeadline is when connecting has failed. ConnectTimeout can't know how long packets take: round trips that were measured come on top, and
 // while the peer is heard and nothing tells how long our packet of full size takes, twice as long may pass. mu is held.
@@ -267,7 +268,7 @@ func (c *connCheck) unheard(pause units.Duration) units.Duration {
 // connCheckFailed says why the connection check hasn't ended in time; mu is held.
 func (q *QP) connCheckFailed() error {
 	c := q.connCheck
-	began := c.deadline.Add(-q.cfg.ConnectTimeout)
+	began := q.connectBegan()
 	limit, peer := units.FormatDuration(q.connectDeadline().Sub(began)), q.peer.name()
 	e := &OpError{Op: "connect", Object: q.name, Err: ErrPeerDead}
 	switch {

@@ -32,8 +32,8 @@ const (
 	pingsPerSilence = 8
 	// MaxBackoff is the longest pause between repetitions.
 	MaxBackoff = units.Second
-	// initialRTT is assumed before the first sample.
-	initialRTT = 20 * units.Millisecond
+	// InitialRTT is the round trip that is assumed before the first sample.
+	InitialRTT = 20 * units.Millisecond
 	// A frame that a transfer waits for is repeated in trains: first of firstTrain frames, then of
 	// trainLength. Of bursts of losses with a mean of 32 frames one in three thousand outlasts the
 	// first, which takes eight round trips.

@@ -41,7 +41,7 @@ func drain(t *testing.T, s *Session, now units.Instant) (frames []wire.Frame, ne
 
 func TestCopiesThenTrainsThenBackoff(t *testing.T) {
 	s := NewSession(0, 7, 1024)
-	s.time.sample(0, initialRTT)
+	s.time.sample(0, InitialRTT)
 	s.Put(0, wire.Frame{Type: wire.TypeStart, ID: 3, Length: 100}, 3)
 	var at []units.Instant
 	now := units.Instant(0)
@@ -54,18 +54,18 @@ func TestCopiesThenTrainsThenBackoff(t *testing.T) {
 		now = next
 	}
 	require.Equal(t, units.Instant(0), at[0])
-	spacing := (initialRTT / 64)
+	spacing := (InitialRTT / 64)
 	require.Equal(t, spacing, at[1].Sub(at[0]))
 	require.Equal(t, spacing, at[2].Sub(at[1]))
 	// A frame that nobody acknowledges is repeated in trains: the first, of firstTrain copies, after a round trip, the
 	// second, a shorter one, after two more, and so on up to MaxBackoff.
-	require.Greater(t, at[3].Sub(at[2]), initialRTT)
+	require.Greater(t, at[3].Sub(at[2]), InitialRTT)
 	for i := 4; i <= 3+firstTrain; i++ {
-		require.Equal(t, initialRTT/perRTT, at[i].Sub(at[i-1]))
+		require.Equal(t, InitialRTT/perRTT, at[i].Sub(at[i-1]))
 	}
-	require.Greater(t, at[4+firstTrain].Sub(at[3+firstTrain]), 2*initialRTT)
-	require.Equal(t, initialRTT/perRTT, at[4+firstTrain+trainLength].Sub(at[3+firstTrain+trainLength]))
-	require.Greater(t, at[5+firstTrain+trainLength].Sub(at[4+firstTrain+trainLength]), 4*initialRTT)
+	require.Greater(t, at[4+firstTrain].Sub(at[3+firstTrain]), 2*InitialRTT)
+	require.Equal(t, InitialRTT/perRTT, at[4+firstTrain+trainLength].Sub(at[3+firstTrain+trainLength]))
+	require.Greater(t, at[5+firstTrain+trainLength].Sub(at[4+firstTrain+trainLength]), 4*InitialRTT)
 	last := at[len(at)-1].Sub(at[len(at)-2])
 	require.Equal(t, MaxBackoff, last)
 	require.Less(t, len(at), firstTrain+8*trainLength)
@@ -332,7 +332,7 @@ func TestPingMeasuresRTT(t *testing.T) {
 // variation, by no less than an eighth of it and a millisecond.
 func TestTiming(t *testing.T) {
 	var w timing
-	require.Equal(t, initialRTT, w.rtt())
+	require.Equal(t, InitialRTT, w.rtt())
 	for _, c := range []struct{ sample, srtt, rttvar, min, repeat units.Duration }{
 		{40 * ms, 40 * ms, 20 * ms, 40 * ms, 120 * ms},
 		{60 * ms, 42500 * units.Microsecond, 20 * ms, 40 * ms, 122500 * units.Microsecond},
@@ -347,7 +347,7 @@ func TestTiming(t *testing.T) {
 	require.Equal(t, 40*ms/perRTT, (&timing{srtt: 40 * ms}).trainSpacing(0, 1))
 	require.Equal(t, minTrainSpacing, (&timing{srtt: ms}).trainSpacing(0, 1))
 	w = timing{asked: units.Instant(ms)} // and not answered
-	require.Equal(t, initialRTT/perRTT, w.trainSpacing(units.Instant(41*ms), unmeasuredTrain-denseUnanswered))
+	require.Equal(t, InitialRTT/perRTT, w.trainSpacing(units.Instant(41*ms), unmeasuredTrain-denseUnanswered))
 	require.Equal(t, 10*ms, w.trainSpacing(units.Instant(41*ms), unmeasuredTrain-denseUnanswered-1))
 	w = timing{}
 	w.sample(0, 0) // by a clock that is coarser than the path
@@ -432,7 +432,7 @@ func TestPingPauses(t *testing.T) {
 	require.Equal(t, units.Never, s.next())
 	s.SetActive(at[7], true)
 	require.Len(t, first(drain(t, s, at[7])), 1)
-	require.Equal(t, at[7].Add(initialRTT), s.next(), "pauses begin anew")
+	require.Equal(t, at[7].Add(InitialRTT), s.next(), "pauses begin anew")
 	require.Equal(t, at[7], s.LastReceived(), "so does the watch over the peer")
 	for limit, most := range map[units.Duration]units.Duration{800 * ms: 100 * ms, 3 * ms: ms, units.Minute: 250 * ms} {
 		s.Silence(limit)
@@ -456,7 +456,7 @@ func TestExcuse(t *testing.T) {
 	require.True(t, s.Excuse(late))
 	require.Equal(t, late, s.LastReceived(), "the watch begins anew")
 	require.Len(t, first(drain(t, s, late)), 1, "a ping at once")
-	require.Equal(t, late.Add(initialRTT), s.next(), "and others soon after")
+	require.Equal(t, late.Add(InitialRTT), s.next(), "and others soon after")
 	require.False(t, s.Excuse(late.Add(ms)))
 	require.Equal(t, late, s.LastReceived())
 	s.Receive(late.Add(2*ms), wire.Header{}, nil, 0)

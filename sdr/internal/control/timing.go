@@ -66,7 +66,7 @@ func (t *timing) sample(now units.Instant, r units.Duration) {
 // rtt is the smoothed round trip or the initial assumption.
 func (t *timing) rtt() units.Duration {
 	if t.srtt == 0 {
-		return initialRTT
+		return InitialRTT
 	}
 	return t.srtt
 }
