@@ -26,3 +26,16 @@ func TestStartChannel(t *testing.T) {
 		require.Equal(t, want, q.homeChannel(m, packet))
 	}
 }
+
+// TestHomes: QPs that are made in pairs have as many of their first ones on each worker as of the others.
+func TestHomes(t *testing.T) {
+	for workers := 1; workers <= maxWorkers; workers++ {
+		var of [2][maxWorkers]int
+		for n := range 2 * workers * workers {
+			of[n%2][homeOf(n, workers)]++
+		}
+		for w := range workers {
+			require.Equal(t, []int{workers, workers}, []int{of[0][w], of[1][w]}, "worker %d of %d", w, workers)
+		}
+	}
+}

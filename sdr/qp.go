@@ -150,7 +150,7 @@ func (e *Endpoint) NewQP(cfg QPConfig) (*QP, error) {
 	}
 	q := &QP{
 		ep: e, cfg: cfg, caps: e.caps, id: id, name: fmt.Sprintf("qp %d", e.nextQP),
-		home: e.workers[e.nextQP%len(e.workers)],
+		home: e.workers[homeOf(e.nextQP, len(e.workers))],
 		tableCfg: backend.TableConfig{
 			Slots: cfg.Split.Slots(), Generations: cfg.Generations, MaxMessage: cfg.MaxMessage,
 		},
@@ -175,6 +175,11 @@ func (e *Endpoint) NewQP(cfg QPConfig) (*QP, error) {
 	e.routes.Unlock()
 	return q, nil
 }
+
+// homeOf is the number of the worker that the n-th QP of an Endpoint is at home on. So many QPs in a row have one worker each, and the next as many
+// are one further on: where QPs are made in pairs, of which the second has less to do, as package sdrnet makes them, each worker gets its share of
+// the first.
+func homeOf(n, workers int) int { return (n + n/workers) % workers }
 
 // open makes the table and the queue pairs; Endpoint.mu is held.
 func (q *QP) open() (err error) {
