@@ -4,9 +4,11 @@ package sdrnet_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -58,38 +60,51 @@ func BenchmarkDial(b *testing.B) {
 	}
 }
 
-// BenchmarkRoundTrip sends bytes to the other end, in the same process, and back.
+// BenchmarkRoundTrip sends bytes to the other end, in the same process, and back, over one connection or over several at once.
 func BenchmarkRoundTrip(b *testing.B) {
-	const size = 4096
-	b.Run("tcp", func(b *testing.B) {
-		to, from := tcpPair(b)
-		benchRoundTrip(b, to, from, size)
-	})
-	b.Run("stream", func(b *testing.B) {
-		to, from := pair(b, nil)
-		benchRoundTrip(b, to.Stream(), from.Stream(), size)
-	})
+	for _, conns := range []int{1, 2, 8, 64} {
+		b.Run(fmt.Sprintf("tcp/%d", conns), func(b *testing.B) {
+			benchRoundTrips(b, conns, func() (to, from net.Conn) { return tcpPair(b) })
+		})
+		b.Run(fmt.Sprintf("stream/%d", conns), func(b *testing.B) {
+			l := listen(b, nil)
+			benchRoundTrips(b, conns, func() (to, from net.Conn) {
+				dialled, accepted := connect(b, l, nil)
+				return dialled.Stream(), accepted.Stream()
+			})
+		})
+	}
 }
 
-func benchRoundTrip(b *testing.B, to, from net.Conn, size int) {
-	echoed := make(chan error)
-	go func() {
-		_, err := io.Copy(from, from)
-		echoed <- err
-	}()
-	message := make([]byte, size)
+func benchRoundTrips(b *testing.B, conns int, pair func() (to, from net.Conn)) {
+	const size = 4096
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	ended := make(chan error, 2*conns)
+	start := make(chan struct{})
+	for range conns {
+		to, from := pair()
+		go func() {
+			_, err := io.Copy(from, from)
+			ended <- errors.Join(err, from.Close())
+		}()
+		go func() {
+			message := make([]byte, size)
+			var err error
+			for <-start; err == nil && left.Add(-1) >= 0; {
+				if _, err = to.Write(message); err == nil {
+					_, err = io.ReadFull(to, message)
+				}
+			}
+			ended <- errors.Join(err, to.Close())
+		}()
+	}
 	b.ReportAllocs()
 	b.ResetTimer()
-	for range b.N {
-		_, err := to.Write(message)
-		require.NoError(b, err)
-		_, err = io.ReadFull(to, message)
-		require.NoError(b, err)
+	close(start)
+	for range 2 * conns {
+		require.NoError(b, <-ended)
 	}
-	b.StopTimer()
-	require.NoError(b, to.Close())
-	require.NoError(b, <-echoed)
-	require.NoError(b, from.Close())
 }
 
 func benchStream(b *testing.B, to io.WriteCloser, from io.ReadCloser, size units.Bytes) {

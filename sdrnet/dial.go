@@ -43,12 +43,11 @@ func withPort(addr string) string {
 // nothing, and on a busy host or a long path may give its place to another peer after Dial has returned: then calls of the Conn fail with an
 // *oob.PeerError that is Busy, and whoever wants it dials again.
 //
-// Each Dial opens a device of its own, until the Conn is closed: on user-space RoCEv2 a UDP port, 16 sockets to send on,
-// and for each of sdr.DefaultWorkers workers three file descriptors and two goroutines, of which one keeps a thread. The connection
-// itself has a descriptor and 4 goroutines. All connections of a Listener at one local address share a device, so that one
-// more costs a descriptor and 4 goroutines. A process with hundreds of connections, to which the usual limit of 1024
-// descriptors (ulimit -n) leaves some 50 of Dial, is better the end that listens: once connected, both ends can do the same.
-// Where all connect to all, as ranks of a collective do, one device serves a process with package reliability ("Many peers").
+// Connections that this process has dialled share a device where they have the same local address, Config.Device, UDPPort and Logger, and no emulated
+// link; all connections of a Listener at one local address share one, too. A device on user-space RoCEv2 has a UDP port, 16 sockets to send on, and
+// for each of sdr.DefaultWorkers workers three file descriptors and two goroutines, of which one keeps a thread. It is closed with the last of its
+// connections, and if it fails, so do all. Each connection has a descriptor and 4 goroutines besides, so that some 1000 fit the usual limit of 1024
+// descriptors (ulimit -n). Where all connect to all, as ranks of a collective do, one device serves both ways with package reliability ("Many peers").
 func Dial(ctx context.Context, addr string, cfg *Config) (*Conn, error) {
 	c, err := again(ctx, func() (*Conn, error) { return dial(ctx, addr, cfg) })
 	err = endedBy(ctx, operr.Wrap("dial", addr, err))
@@ -117,7 +116,8 @@ func dial(ctx context.Context, addr string, cfg *Config) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := openHost(c, ipOf(s.LocalAddr()), userroce.AnyPort)
+	near := ipOf(s.LocalAddr())
+	h, err := dialled.get(c, near, userroce.AnyPort)
 	if err != nil {
 		s.Leave(ctx, err.Error())
 		return nil, err
@@ -125,23 +125,23 @@ func dial(ctx context.Context, addr string, cfg *Config) (*Conn, error) {
 	theirs, err := exchangeHello(ctx, s, c, h)
 	if err == nil && theirs.kernel && h.port != roce.UDPPort && c.UDPPort == 0 {
 		// The peer's device sends to RoCEv2's own port and to no other.
-		err = h.close()
+		err = dialled.release(h)
 		h = nil
 		if err == nil {
-			h, err = openHost(c, ipOf(s.LocalAddr()), roce.UDPPort)
+			h, err = dialled.get(c, near, roce.UDPPort)
 		}
 	}
 	if err != nil {
 		s.Leave(ctx, err.Error())
 		if h != nil {
-			err = errors.Join(err, h.close())
+			err = errors.Join(err, dialled.release(h))
 		}
 		return nil, err
 	}
 	conn, err := newConn(ctx, s, c, h, theirs, false)
 	if err != nil {
-		return nil, errors.Join(err, h.close())
+		return nil, errors.Join(err, dialled.release(h))
 	}
-	conn.release = h.close
+	conn.release = func() error { return dialled.release(h) }
 	return conn, nil
 }

@@ -20,15 +20,16 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// A host is a device and the endpoint on it, with which connections are made: a Listener has one
-// for each local address, a Conn that was dialled one of its own.
+// A host is a device and the endpoint on it, with which connections are made.
 type host struct {
 	dev      backend.Device
 	endpoint *sdr.Endpoint
 	// port is the UDP port that packets arrive at, 4791 on devices of the kernel.
 	port uint16
-	// users are the connections that a Listener makes or has on it; guarded by Listener.mu.
+	// users are the connections that are on it or being made. left: it is not among its hosts any more, and the last of them closes it. Both are
+	// guarded by hosts.mu.
 	users int
+	left  bool
 	// user is the device below dev if it is user-space RoCEv2.
 	user *userroce.Device
 	// index is the number of the interface that user's address is on, if that is a link-local one.

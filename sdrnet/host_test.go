@@ -115,11 +115,11 @@ func TestDeviceFailed(t *testing.T) {
 		return errors.Join(c.Close(), accepted.Close())
 	}
 	require.NoError(t, meet())
-	l.mu.Lock()
-	for _, h := range l.hosts {
+	l.hosts.mu.Lock()
+	for _, h := range l.hosts.all {
 		require.NoError(t, h.dev.Close())
 	}
-	l.mu.Unlock()
+	l.hosts.mu.Unlock()
 	away, err := net.ListenUDP("udp", at) // it can't be opened yet
 	require.NoError(t, err)
 	_, err = Dial(ctx, l.Addr().String(), nil)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,10 +41,7 @@ type Listener struct {
 	done   chan struct{} // closed when oob accepts no more
 	err    error         // why; set before done is closed
 	opened atomic.Bool   // a device, once
-
-	mu     sync.Mutex
-	closed bool                 // +checklocks:mu
-	hosts  map[netip.Addr]*host // +checklocks:mu
+	hosts  hosts
 }
 
 // Listen listens on the TCP address addr, "host:port" or "host"; without a host on all addresses, and port 0 lets the kernel
@@ -71,7 +67,7 @@ func Listen(addr string, cfg *Config) (*Listener, error) {
 	l := &Listener{
 		cfg: c, oob: ol, stop: stop,
 		ready: make(chan *Conn, maxConnecting), guests: guests{places: make(chan struct{}, maxConnecting)},
-		done: make(chan struct{}), hosts: make(map[netip.Addr]*host),
+		done: make(chan struct{}), hosts: hosts{keepsOne: true},
 	}
 	l.wg.Add(1)
 	go l.run(ctx)
@@ -149,7 +145,7 @@ func (l *Listener) serve(ctx context.Context, x *guest) {
 
 // connect makes a connection over s, which it closes when it fails.
 func (l *Listener) connect(ctx context.Context, s *oob.Conn) (*Conn, error) {
-	h, err := l.host(ipOf(s.LocalAddr()))
+	h, err := l.hosts.get(l.cfg, ipOf(s.LocalAddr()), roce.UDPPort, userroce.AnyPort)
 	if err != nil {
 		_ = s.CloseWithReason(reasonFor(ctx, err))
 		// Opening has failed for every peer. Without Config.Addr it may be the address that this peer dialled.
@@ -158,13 +154,12 @@ func (l *Listener) connect(ctx context.Context, s *oob.Conn) (*Conn, error) {
 		}
 		return nil, err
 	}
+	l.opened.Store(true)
 	c, err := l.connectOn(ctx, s, h)
 	if err != nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.unuse(h)
+		return nil, errors.Join(err, l.hosts.release(h))
 	}
-	return c, err
+	return c, nil
 }
 
 // isShortage reports whether err is that of something that runs out, and that there is again once others have given it back.
@@ -193,59 +188,8 @@ func (l *Listener) connectOn(ctx context.Context, s *oob.Conn, h *host) (*Conn, 
 	if err != nil {
 		return nil, err
 	}
-	c.release = func() error { l.forget(c); return nil }
+	c.release = func() error { return l.hosts.release(h) }
 	return c, nil
-}
-
-// forget is called when a connection has closed.
-func (l *Listener) forget(c *Conn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.unuse(c.host)
-}
-
-// host is the host for a local address, opened when it is first needed. Who calls it gives it up by unuse.
-func (l *Listener) host(addr netip.Addr) (*host, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return nil, net.ErrClosed
-	}
-	if l.cfg.Addr.IsValid() {
-		addr = l.cfg.Addr // whichever the peer has dialled
-	}
-	l.closeIdle() // a device that has failed meanwhile
-	h := l.hosts[addr]
-	if h == nil {
-		var err error
-		if h, err = openHost(l.cfg, addr, roce.UDPPort, userroce.AnyPort); err != nil {
-			return nil, err
-		}
-		l.opened.Store(true)
-		l.hosts[addr] = h
-	}
-	h.users++
-	return h, nil
-}
-
-// unuse gives h up. Of those that nobody needs any more one may stay: a peer can choose among this host's addresses, which may be millions;
-// mu is held.
-func (l *Listener) unuse(h *host) {
-	h.users--
-	l.closeIdle()
-}
-
-// closeIdle closes the devices that no connection needs, but for the only one of a Listener that is open, while it works; mu is held.
-func (l *Listener) closeIdle() {
-	for addr, h := range l.hosts {
-		if h.users > 0 || !l.closed && len(l.hosts) == 1 && h.works() {
-			continue
-		}
-		delete(l.hosts, addr)
-		if err := h.close(); err != nil {
-			l.cfg.Logger.Warn("closing a device", "err", err)
-		}
-	}
 }
 
 // reasonFor is what a peer is told when a connection with it can't be made because of err: the word of a Close that has ended everything.
@@ -294,9 +238,5 @@ func (l *Listener) Close() error {
 		}
 		break
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
-	l.closeIdle()
-	return err
+	return errors.Join(err, l.hosts.keepNone())
 }
