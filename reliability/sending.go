@@ -384,6 +384,7 @@ func (t *sendTransfer) updateEnv() {
 	if t.o.pace.limited && t.o.pace.rate() != 0 {
 		t.env.Waiting = len(t.o.transfers) - 1
 	}
+	t.env.Contention = t.o.port.Contention()
 	t.env.DataLimit, t.env.ParityLimit = t.limits()
 }
 

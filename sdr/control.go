@@ -14,6 +14,7 @@ func (q *QP) progressControl(now units.Instant, w *worker) units.Instant {
 		return units.Never
 	}
 	q.sess.SetActive(now, q.pending())
+	q.sess.SetContention(w.contention.cost())
 	for range 64 {
 		b, next := q.sess.Poll(now, w.dgram)
 		if len(b) == 0 {

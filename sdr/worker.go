@@ -49,6 +49,7 @@ type worker struct {
 	// due is when runReady should be called again at the latest, 0 before the first call, and stoodStill for how long in all it wasn't.
 	due        units.Instant
 	stoodStill units.Duration
+	contention contention
 
 	// broken: the last poll failed; logged: so has one before.
 	broken, logged bool
@@ -100,6 +101,9 @@ func (w *worker) runReady(now units.Instant) (next units.Instant) {
 	next = w.cq.Next()
 	w.timers.popDue(now, w.ready.add)
 	w.round = w.ready.popAll(w.round[:0])
+	if !w.ep.caps.Virtual {
+		w.contention.note(now, len(w.round))
+	}
 	for i, q := range w.round {
 		again, usedUp := q.progress(now, w)
 		w.timers.set(q, again)

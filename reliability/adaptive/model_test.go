@@ -194,6 +194,32 @@ func TestRowsThatOthersWaitFor(t *testing.T) {
 	}
 }
 
+// Where anybody waits for the processor it is as where other transfers wait for the rate.
+func TestRowsThatTheProcessorIsWantedFor(t *testing.T) {
+	for _, c := range []struct {
+		contention units.Duration // of a round trip of 25 ms
+		units      int
+		rows       int
+	}{
+		{0, 1, 2},
+		{2 * units.Microsecond, 1, 2}, // a packet more costs less than what the risk allows
+		{50 * units.Microsecond, 1, 1},
+		{500 * units.Microsecond, 1, 0},
+		{500 * units.Microsecond, 100, 4}, // not that short
+	} {
+		m, env := newModel(), testEnv()
+		m.observe(1000, 1, 1)
+		env.Contention = c.contention
+		tr := testTransfer(c.units)
+		p := newPlan(&m, &tr, env)
+		require.Equal(t, c.rows, p.rows, "%+v: %+v, %s", c, p, p.explain(&m, env))
+		require.Equal(t, c.rows == 0, p.groups == 0, "%+v: %+v", c, p)
+		if p.groups == 0 {
+			require.Contains(t, p.explain(&m, env), "wait for the processor")
+		}
+	}
+}
+
 // Each group is spread over the channels.
 func TestGroupsAreSpreadOverChannels(t *testing.T) {
 	for channels := 1; channels <= 64; channels++ {

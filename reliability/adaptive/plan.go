@@ -19,8 +19,8 @@ const (
 	leastFull = 160
 	// leastSpread is from how many groups on one or two more cost little.
 	leastSpread = 8
-	// smallTail is up to how many units one row more costs nothing, where no other transfer waits for its turn. Where others do, a row
-	// is a large part of what so few units send.
+	// smallTail is up to how many units one row more costs nothing, where no other transfer waits for its turn, nor anybody for the processor.
+	// Where others do, a row is a large part of what so few units send.
 	smallTail = 32
 )
 
@@ -85,13 +85,13 @@ func newPlan(m *model, t *scheme.Transfer, env *scheme.Env) plan {
 }
 
 // mayFail is how often the rows of a tail of n units may fail to recover it. Where other transfers wait for the rate, each row makes all of
-// them wait for a unit's time longer, and what it saves is a round trip as often as those before it fail: more rows than that pays for
-// are none for a short tail.
+// them wait for a unit's time longer, and all who wait for the processor for a packet's. What it saves is a round trip as often as those before it
+// fail: more rows than that pays for are none for a short tail.
 func mayFail(each units.Duration, n int, env *scheme.Env) float64 {
-	if env.Waiting == 0 || env.RTT <= 0 || n > smallTail {
+	if env.RTT <= 0 || n > smallTail {
 		return risk
 	}
-	return max(risk, float64(each)*float64(env.Waiting)/float64(env.RTT))
+	return max(risk, (float64(float64(each)*float64(env.Waiting))+float64(env.Contention))/float64(env.RTT))
 }
 
 // split makes the last n units the tail, with rows that fail to recover it as often as they may; none, if repeating what gets lost does.
@@ -110,7 +110,7 @@ func (p *plan) split(m *model, n int, env *scheme.Env, may float64) {
 		k := p.k()
 		limit := max(3, (k+2)/3)
 		rows := m.law(k, p.groups).rowsFor(k, p.groups, limit, may)
-		if n <= smallTail && env.Waiting == 0 {
+		if n <= smallTail && env.Waiting == 0 && may <= risk {
 			rows = min(rows+1, limit)
 		}
 		p.rows = rows
@@ -162,6 +162,10 @@ func mostGroups(n int) int { return min(n, n/16+8) }
 func (p *plan) explain(m *model, env *scheme.Env) string {
 	if p.groups == 0 && env.Rate == 0 {
 		return "no code, each lost unit is repeated: without a rate (pacing) there is no idle time for parity, and repeats cost little on a short round trip"
+	}
+	if p.groups == 0 && env.Contended() && env.ParityLimit > 0 {
+		return fmt.Sprintf("no code, each lost unit is repeated: for a packet of parity all who wait for the processor would wait for %s more, for longer than it saves; at most %.2g of the units get lost",
+			units.FormatDuration(env.Contention), m.drop())
 	}
 	if p.groups == 0 && env.Waiting > 0 && env.ParityLimit > 0 {
 		return fmt.Sprintf("no code, each lost unit is repeated: for parity %s would wait, for longer than it saves; at most %.2g of the units get lost",

@@ -99,6 +99,9 @@ type Env struct {
 	// Waiting is how many other transfers have something to send that the rate holds back: they wait for what this one sends. Sender
 	// only.
 	Waiting int
+	// Contention is by how much all together who wait for the processor, as this one's many connections may, wait longer for each more
+	// packet. 0: nobody waits. Sender only.
+	Contention units.Duration
 	// ECN says that within the last round trip the sender was notified that packets
 	// met a queue that marks. Sender only, and only on devices that report it.
 	ECN bool
@@ -114,6 +117,10 @@ type Env struct {
 
 // UnitTime is how long a full unit takes at the paced rate, 0 when not paced.
 func (e *Env) UnitTime(t *Transfer) units.Duration { return e.Rate.Time(t.UnitBytes) }
+
+// Contended reports whether others wait for the processor for so long that a packet which nothing but a loss of another makes useful does more
+// harm: it saves a round trip where one in a hundred gets lost, or fewer.
+func (e *Env) Contended() bool { return e.Contention > e.RTT/100 }
 
 // answeredPause is how often the peer is asked.
 const answeredPause = 250 * units.Millisecond

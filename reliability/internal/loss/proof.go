@@ -328,12 +328,12 @@ func (r *proofRule) probe(now units.Instant, out *scheme.Output, room int) units
 // probeDue is when p's next probe should go: the first at once if the transfer
 // has been sent, after a pause that shows that nothing else comes if it waits for
 // the window or the receiver's buffers; the second later, lest one burst takes
-// both. The first of a short transfer on a short round trip waits one, too: by then
+// both. The first of a short transfer on a short round trip, or where others wait for the processor, waits one, too: by then
 // most are acknowledged, and a probe for each would double the packets.
 func (r *proofRule) probeDue(p *path) units.Instant {
 	pause := Interval(r.t.env)
 	if p.probes == 0 && r.t.window.next == r.t.transfer.Units {
-		if e := r.t.env; r.t.transfer.Units < shortTransfer && 0 < e.RTT && e.RTT < shortRTT {
+		if e := r.t.env; r.t.transfer.Units < shortTransfer && 0 < e.RTT && (e.RTT < shortRTT || e.Contended()) {
 			return p.lastSent.Add(max(pause, e.RTT+2*e.RTTVar))
 		}
 		return p.lastSent

@@ -254,6 +254,26 @@ func TestProbesFollowTwice(t *testing.T) {
 	require.Equal(t, 6, h.s.Outstanding(), "probes are not outstanding units")
 }
 
+// Where others wait for the processor, the first probe of a short transfer gives the acknowledgement the time to come.
+func TestProbesWaitWhereContended(t *testing.T) {
+	for _, contention := range []units.Duration{20 * units.Microsecond, 21 * units.Microsecond} {
+		h := newHand(t, PathProof, 6, 2)
+		h.env.RTT, h.env.RTTVar, h.env.Contention = 2*units.Millisecond, 100*units.Microsecond, contention
+		require.Len(t, h.poll(100, 100), 6)
+		var first units.Duration
+		for begun := h.now; first == 0; h.after(20 * units.Microsecond) {
+			if len(h.poll(100, 100)) > 0 {
+				first = h.now.Sub(begun)
+			}
+		}
+		if h.env.Contended() {
+			require.GreaterOrEqual(t, first, h.env.RTT+2*h.env.RTTVar)
+		} else {
+			require.Less(t, first, h.env.RTT/10)
+		}
+	}
+}
+
 // A sender that waits for buffers or the window sends probes, too, after a pause.
 func TestProbesFollowWhenBlocked(t *testing.T) {
 	for _, window := range []int{4, 100} {

@@ -141,6 +141,9 @@ func (s *Session) PutSoon(now units.Instant, f wire.Frame, copies int) {
 	s.boxes[f.Type].put(now.Add(s.time.hold), f, copies, s.time.hold > 0)
 }
 
+// SetContention says by how much all together who wait for the processor wait longer for each more datagram.
+func (s *Session) SetContention(d units.Duration) { s.time.contention = d }
+
 // HoldBack makes acknowledgements and what is PutSoon wait so long for something that they can travel with.
 func (s *Session) HoldBack(d units.Duration) { s.time.hold = d }
 

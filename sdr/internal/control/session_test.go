@@ -78,8 +78,29 @@ func TestCopiesThenTrainsThenBackoff(t *testing.T) {
 	require.Equal(t, units.Never, next)
 }
 
-// TestHeldBack: acknowledgements and frames of PutSoon wait for a frame that goes at once, but no longer than HoldBack allows; a frame
-// is repeated only when its acknowledgement, which the peer may hold back as long, is late.
+// TestContended: where a datagram more delays others by more than a hundredth of a round trip copies are spared; what isn't acknowledged is
+// repeated as ever.
+func TestContended(t *testing.T) {
+	for _, c := range []struct {
+		contention units.Duration
+		copies     int
+	}{{InitialRTT / 100, 2}, {InitialRTT/100 + 1, 0}} {
+		s := NewSession(0, 7, 1024)
+		s.time.sample(0, InitialRTT)
+		s.SetContention(c.contention)
+		s.Put(0, wire.Frame{Type: wire.TypeStart, ID: 3, Length: 100}, 3)
+		sent := 0
+		for now := units.Instant(0); now < units.Instant(s.time.repeatAfter()); {
+			frames, next := drain(t, s, now)
+			sent += len(frames)
+			now = next
+		}
+		require.Equal(t, 1+c.copies, sent)
+		frames, _ := drain(t, s, units.Instant(2*s.time.repeatAfter()))
+		require.Len(t, frames, 1)
+	}
+}
+
 // TestAgain: a peer that has come after a frame was sent gets it at once, unless it has acknowledged it, and from then on as often as if that
 // had been the first time.
 func TestAgain(t *testing.T) {
@@ -108,6 +129,8 @@ func TestAgain(t *testing.T) {
 	require.Equal(t, want, from(units.Instant(2*ms), s))
 }
 
+// TestHeldBack: acknowledgements and frames of PutSoon wait for a frame that goes at once, but no longer than HoldBack allows; a frame
+// is repeated only when its acknowledgement, which the peer may hold back as long, is late.
 func TestHeldBack(t *testing.T) {
 	const hold = 200 * units.Microsecond
 	s := NewSession(0, 7, 1024)

@@ -10,6 +10,8 @@ type timing struct {
 	least        leastRTT
 	// hold is how long what nobody waits for is held back, here and at the peer.
 	hold units.Duration
+	// contention is by how much others wait longer for each more datagram.
+	contention units.Duration
 	// asked is when the first ping was sent, Never before.
 	asked units.Instant
 }
@@ -81,6 +83,10 @@ func (t *timing) copySpacing() units.Duration {
 	return max(t.rtt()/64, least)
 }
 
+// sparesCopies reports whether copies, which save a round trip if the frame that they follow is lost, are worth less than others' time: as if that
+// happened to one frame in a hundred.
+func (t *timing) sparesCopies() bool { return t.contention > t.rtt()/100 }
+
 // repeatAfter is the first pause before a repetition: an answer takes a round
 // trip, and the peer may answer late by its own scheduling.
 func (t *timing) repeatAfter() units.Duration {
@@ -103,6 +109,9 @@ func (t *timing) trainSpacing(now units.Instant, left int16) units.Duration {
 // this way, a burst goes on from frame to frame, and single frames at doubling
 // distances would take seconds to outlast it.
 func (t *timing) reschedule(now units.Instant, it *item) {
+	if t.sparesCopies() {
+		it.copies = 0
+	}
 	switch {
 	case it.copies > 0:
 		it.copies--
