@@ -92,6 +92,7 @@ func (d *driver) Progress(p *sdr.Port) units.Instant {
 	next = min(next, c.in.progress())
 	next = min(next, c.out.progress())
 	p.Expect(len(c.out.transfers)+len(c.in.transfers) > 0)
+	p.Dormant(len(c.out.transfers)+c.in.polled == 0)
 	c.port = nil
 	return next
 }

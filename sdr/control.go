@@ -4,6 +4,7 @@ package sdr
 
 import (
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/sdr/internal/control"
 	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -13,7 +14,7 @@ func (q *QP) progressControl(now units.Instant, w *worker) units.Instant {
 	if q.sess == nil || q.state() >= qpDead {
 		return units.Never
 	}
-	q.sess.SetActive(now, q.pending())
+	q.sess.SetActivity(now, q.activity())
 	q.sess.SetContention(w.contention.cost())
 	for range 64 {
 		b, next := q.sess.Poll(now, w.dgram)
@@ -39,14 +40,22 @@ func (q *QP) postControl(now units.Instant, w *worker, b []byte) {
 	}
 }
 
-// pending reports whether anything waits for the peer; mu is held.
-func (q *QP) pending() bool {
-	return q.state() == qpConnecting || q.expecting || len(q.recvs) > 0 || len(q.sends) > 0 || q.sess.Unacked() > 0
+// activity is how much waits for the peer; mu is held.
+func (q *QP) activity() control.Activity {
+	waits := q.expecting || len(q.recvs) > 0
+	switch {
+	case q.state() == qpConnecting || len(q.sends) > 0 || q.sess.Unacked() > 0 || waits && !q.dormant:
+		return control.Active
+	case waits:
+		return control.Dormant
+	default:
+		return control.Idle
+	}
 }
 
 // deadline is when the silence of the peer will have lasted too long, of a QP that still works; mu is held.
 func (q *QP) deadline() units.Instant {
-	if q.state() >= qpClosing || !q.pending() {
+	if q.state() >= qpClosing || q.activity() == control.Idle {
 		return units.Never
 	}
 	return q.sess.LastReceived().Add(q.cfg.Silence)
@@ -57,7 +66,7 @@ func (q *QP) checkPeer(now units.Instant) {
 	if q.sess == nil || now < q.deadline() {
 		return
 	}
-	if q.sess.SetActive(now, true); now < q.deadline() {
+	if q.sess.SetActivity(now, q.activity()); now < q.deadline() {
 		return // the work is new, and nobody has asked the peer for a sign of life yet
 	}
 	if late := now.Sub(q.deadline()); late > min(maxSleep, q.cfg.Silence/8) && q.sess.Excuse(now) {

@@ -236,7 +236,7 @@ func (q *QP) flushTogether(now units.Instant, w *worker) {
 	if ch.carrier == nil || ch.handed.busy || len(ch.batch) == 0 || len(ch.batch) > mostTogether || q.home.credits.Load() <= 0 {
 		return
 	}
-	q.sess.SetActive(now, q.pending())
+	q.sess.SetActivity(now, q.activity())
 	b, _ := q.sess.Poll(now, w.dgram)
 	if len(b) == 0 {
 		return

@@ -298,6 +298,10 @@ func (p *Port) MaxScheme() int {
 // messages of a transfer there may be none.
 func (p *Port) Expect(waits bool) { p.qp().expecting = waits }
 
+// Dormant says whether the peer has begun nothing of what the driver waits for, which may take hours: the peer is then asked whether it lives no
+// more often than it takes to notice its silence, an eighth of QPConfig.Silence, and not each 250 ms.
+func (p *Port) Dormant(dormant bool) { p.qp().dormant = dormant }
+
 // RTT returns the smoothed round-trip time, its variation and the smallest of the last half to whole minute;
 // all are 0 before the first sample.
 func (p *Port) RTT() (smoothed, variation, least units.Duration) {
@@ -313,7 +317,7 @@ func (p *Port) RTT() (smoothed, variation, least units.Duration) {
 func (p *Port) StoodStill() units.Duration { return p.qp().stoodStill }
 
 // Answered is when the newest ping was sent that the peer has answered: what was sent to it then arrived, and so did what it sent. The
-// peer is asked at least each 250 ms while anything waits for it. 0 before the first answer.
+// peer is asked at least each 250 ms while anything waits for it, unless that is Dormant. 0 before the first answer.
 func (p *Port) Answered() units.Instant {
 	if q := p.qp(); q.sess != nil {
 		return q.sess.Answered()

@@ -54,12 +54,12 @@ type QP struct {
 	mu    sync.Mutex
 	stage stage[qpState] // anyone may read it
 	err   error          // why the QP failed; +checklocks:mu
-	// expecting: the driver waits for the peer.
-	expecting bool                  // +checklocks:mu
-	peer      *peerInfo             // nil until StartConnect
-	ah        backend.AddressHandle // of the peer's control queue pair
-	sess      *control.Session      // with peer; +checklocks:mu
-	connCheck *connCheck            // while it runs; +checklocks:mu
+	// expecting: the driver waits for the peer. dormant: only for what the peer hasn't begun.
+	expecting, dormant bool                  // +checklocks:mu
+	peer               *peerInfo             // nil until StartConnect
+	ah                 backend.AddressHandle // of the peer's control queue pair
+	sess               *control.Session      // with peer; +checklocks:mu
+	connCheck          *connCheck            // while it runs; +checklocks:mu
 
 	outgoing
 	incoming

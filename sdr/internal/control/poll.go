@@ -60,7 +60,7 @@ func (s *Session) next() units.Instant {
 			next = min(next, s.boxes[t].next)
 		}
 	}
-	if s.active {
+	if s.activity > Idle {
 		next = min(next, s.nextPing)
 	}
 	return next
@@ -72,14 +72,18 @@ func (s *Session) appendPings(now units.Instant, b []byte) []byte {
 		b = f.Append(b)
 	}
 	s.pongs = s.pongs[:0]
-	if s.active && now >= s.nextPing {
+	if s.activity > Idle && now >= s.nextPing {
 		if s.pingNo++; s.pingNo == 1 {
 			s.time.asked = now
 		}
 		s.pings[s.pingNo%maxPings] = ping{s.pingNo, now}
 		f := wire.Frame{Type: wire.TypePing, ID: s.pingNo}
 		b = f.Append(b)
-		s.pingPause = min(max(2*s.pingPause, s.time.rtt(), units.Millisecond), s.maxPingPause)
+		most := s.maxPingPause
+		if s.sleeps(now) {
+			most = s.dormantPause
+		}
+		s.pingPause = min(max(2*s.pingPause, s.time.rtt(), units.Millisecond), most)
 		s.nextPing = now.Add(s.pingPause)
 	}
 	return b

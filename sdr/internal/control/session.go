@@ -30,6 +30,8 @@ const (
 	maxPongs = 16
 	// pingsPerSilence is how many pings, or answers to them, have to get lost for a peer to be thought dead.
 	pingsPerSilence = 8
+	// dormantAfter is longer than who sends one thing after another lets the peer wait.
+	dormantAfter = units.Second
 	// MaxBackoff is the longest pause between repetitions.
 	MaxBackoff = units.Second
 	// InitialRTT is the round trip that is assumed before the first sample.
@@ -100,10 +102,12 @@ type Session struct {
 	peerNumber    uint32 // the newest of the peer's datagrams
 	hasPeerWindow bool
 
-	nextPing     units.Instant  // while active
+	nextPing     units.Instant  // while anything is pending
 	pingPause    units.Duration // from the latest to the next
 	maxPingPause units.Duration
-	active       bool // work is pending
+	dormantPause units.Duration // maxPingPause while dormant
+	activity     Activity
+	dormantSince units.Instant
 	excused      bool // since lastReceived
 	lastReceived units.Instant
 	answered     units.Instant // when the newest ping was sent that has been answered
@@ -113,13 +117,27 @@ type Session struct {
 // NewSession makes a session that writes peerID, the number that the peer chose,
 // into its datagrams, and keeps them within maxLen bytes.
 func NewSession(now units.Instant, peerID uint64, maxLen int) *Session {
-	return &Session{peerID: peerID, maxLen: maxLen, lastReceived: now, nextPing: now, maxPingPause: MaxBackoff / 4, time: timing{asked: units.Never}}
+	return &Session{peerID: peerID, maxLen: maxLen, lastReceived: now, nextPing: now, maxPingPause: MaxBackoff / 4, dormantPause: MaxBackoff / 4, time: timing{asked: units.Never}}
 }
 
 // Silence has so many pings go while work is pending that a peer which lives isn't silent for so long.
 func (s *Session) Silence(limit units.Duration) {
-	s.maxPingPause = min(MaxBackoff/4, max(limit/pingsPerSilence, units.Millisecond))
+	s.dormantPause = max(limit/pingsPerSilence, units.Millisecond)
+	s.maxPingPause = min(MaxBackoff/4, s.dormantPause)
 }
+
+// An Activity says how much is pending.
+type Activity uint8
+
+const (
+	// Idle: nothing, and nobody asks whether the peer lives.
+	Idle Activity = iota
+	// Dormant: only what the peer hasn't begun, for which it may take hours. After a second of that it is asked no more often than it takes to notice
+	// its silence.
+	Dormant
+	// Active: something is on its way, or repeated until the peer answers.
+	Active
+)
 
 // MaxScheme is the longest SCHEME payload that fits a datagram.
 func (s *Session) MaxScheme() int {
@@ -214,13 +232,25 @@ func (s *Session) SetWindow(n uint64) { s.window = n }
 // PeerWindow is the peer's window, from its newest datagram.
 func (s *Session) PeerWindow() (n uint64, ok bool) { return s.peerWindow, s.hasPeerWindow }
 
-// SetActive says whether work is pending: then the peer is asked for signs of life.
-func (s *Session) SetActive(now units.Instant, active bool) {
-	if active && !s.active {
+// SetActivity says how much work is pending: if any is, the peer is asked for signs of life.
+func (s *Session) SetActivity(now units.Instant, a Activity) {
+	switch before := s.activity; {
+	case before == Idle && a > Idle:
 		s.watchAnew(now)
 		s.excused = false
+	case before == Dormant && a == Active:
+		s.pingPause = min(s.pingPause, s.maxPingPause)
+		s.nextPing = min(s.nextPing, now.Add(s.maxPingPause))
 	}
-	s.active = active
+	if a == Dormant && s.activity != Dormant {
+		s.dormantSince = now
+	}
+	s.activity = a
+}
+
+// sleeps reports whether the peer is to be asked seldom: nothing has been under way for a while, and it has not been silent for half as long as it may.
+func (s *Session) sleeps(now units.Instant) bool {
+	return s.activity == Dormant && now.Sub(s.dormantSince) >= dormantAfter && now.Sub(s.lastReceived) < pingsPerSilence/2*s.dormantPause
 }
 
 // Excuse begins the watch over the peer anew, because nobody could receive until now: the peer is asked whether it lives. It does so once

@@ -195,7 +195,7 @@ func TestNothingToSay(t *testing.T) {
 func TestSaidBeforeAnythingIsHeard(t *testing.T) {
 	const connectTimeout = 5 * units.Second
 	s := NewSession(0, 7, 4096)
-	s.SetActive(0, true)
+	s.SetActivity(0, Active)
 	s.SetWindow(1 << 20)
 	s.Put(0, wire.Frame{Type: wire.TypeCTS, ID: 0, Length: 4096, RKey: 1 << 31, VA: 1 << 63}, 1)
 	for now := units.Instant(0); now < units.Instant(connectTimeout); {
@@ -209,7 +209,7 @@ func TestSaidBeforeAnythingIsHeard(t *testing.T) {
 // that was dead, doesn't find this end asleep.
 func TestPeerComesLate(t *testing.T) {
 	s := NewSession(0, 7, 1024)
-	s.SetActive(0, true)
+	s.SetActivity(0, Active)
 	s.Put(0, wire.Frame{Type: wire.TypeCTS, ID: 3, Length: 100}, 1)
 	for last, now := units.Instant(0), units.Instant(0); now < units.Instant(units.Minute); {
 		frames, next := drain(t, s, now)
@@ -329,7 +329,7 @@ func TestPingMeasuresRTT(t *testing.T) {
 	_, _, least := fresh.RTT()
 	require.Zero(t, least, "an answer to no ping")
 	a, b := NewSession(0, 1, 512), NewSession(0, 2, 512)
-	a.SetActive(0, true)
+	a.SetActivity(0, Active)
 	now := units.Instant(0)
 	for range 50 {
 		frames, next := drain(t, a, now)
@@ -411,7 +411,7 @@ func TestLeastRoundTrip(t *testing.T) {
 func TestMeasuresLongRTT(t *testing.T) {
 	const rtt = 15 * units.Second
 	s := NewSession(0, 1, 512)
-	s.SetActive(0, true)
+	s.SetActivity(0, Active)
 	type pong struct {
 		at units.Instant
 		id uint64
@@ -436,7 +436,7 @@ func TestMeasuresLongRTT(t *testing.T) {
 // Pings follow each other at the round trip at least, and at ever longer pauses.
 func TestPingPauses(t *testing.T) {
 	s := NewSession(0, 1, 512)
-	s.SetActive(0, true)
+	s.SetActivity(0, Active)
 	var at []units.Instant
 	for now := units.Instant(0); len(at) < 8; {
 		frames, next := drain(t, s, now)
@@ -446,14 +446,14 @@ func TestPingPauses(t *testing.T) {
 	for i, pause := range []units.Duration{20 * ms, 40 * ms, 80 * ms, 160 * ms, 250 * ms, 250 * ms} {
 		require.Equal(t, pause, at[i+1].Sub(at[i]))
 	}
-	s.SetActive(at[7], true) // it is already
+	s.SetActivity(at[7], Active) // it is already
 	require.Empty(t, first(drain(t, s, at[7])))
 	s.Put(at[7], wire.Frame{Type: wire.TypeEnd}, 1)
 	require.Equal(t, []wire.Frame{{Type: wire.TypeEnd}}, first(drain(t, s, at[7])), "a ping doesn't go along with what else is said")
 	s.Handle(at[7], wire.Header{}, &wire.Frame{Type: wire.TypeAck, Code: uint8(wire.TypeEnd), Count: 1})
-	s.SetActive(at[7], false)
+	s.SetActivity(at[7], Idle)
 	require.Equal(t, units.Never, s.next())
-	s.SetActive(at[7], true)
+	s.SetActivity(at[7], Active)
 	require.Len(t, first(drain(t, s, at[7])), 1)
 	require.Equal(t, at[7].Add(InitialRTT), s.next(), "pauses begin anew")
 	require.Equal(t, at[7], s.LastReceived(), "so does the watch over the peer")
@@ -467,11 +467,39 @@ func TestPingPauses(t *testing.T) {
 	}
 }
 
+// TestDormant: while nothing has begun the peer is asked eight times in as long as it may be silent, and as often as ever once something has, or it
+// has been silent for half as long.
+func TestDormant(t *testing.T) {
+	const limit = 30 * units.Second
+	s := NewSession(0, 1, 512)
+	s.Silence(limit)
+	s.SetActivity(0, Dormant)
+	asked := func(from, to units.Instant, answers bool) (pings int) {
+		for now := from; now < to; {
+			frames, next := drain(t, s, now)
+			pings += len(frames)
+			if now = next; answers {
+				s.Receive(now, wire.Header{}, nil, 0)
+			}
+		}
+		return pings
+	}
+	at := func(sec int) units.Instant { return units.Instant(sec) * units.Instant(units.Second) }
+	asked(0, at(60), true)
+	require.Equal(t, 16, asked(at(60), at(120), true))
+	require.InDelta(t, 60, asked(at(120), at(150), false), 6, "for half the time it is asked seldom, and then each 250 ms")
+	s.Receive(at(150), wire.Header{}, nil, 0)
+	asked(at(150), at(160), true)
+	s.SetActivity(at(160), Active)
+	require.LessOrEqual(t, s.next(), at(160).Add(250*ms))
+	require.InDelta(t, 40, asked(at(160), at(170), true), 1)
+}
+
 // An end that couldn't receive for a while asks its peer anew whether it lives, before it takes it for dead; and once only until it hears
 // something.
 func TestExcuse(t *testing.T) {
 	s := NewSession(0, 1, 512)
-	s.SetActive(0, true)
+	s.SetActivity(0, Active)
 	drain(t, s, 0)
 	late := units.Instant(10 * units.Second)
 	drain(t, s, late)
@@ -484,8 +512,8 @@ func TestExcuse(t *testing.T) {
 	require.Equal(t, late, s.LastReceived())
 	s.Receive(late.Add(2*ms), wire.Header{}, nil, 0)
 	require.True(t, s.Excuse(late.Add(3*ms)))
-	s.SetActive(late.Add(4*ms), false)
-	s.SetActive(late.Add(4*ms), true)
+	s.SetActivity(late.Add(4*ms), Idle)
+	s.SetActivity(late.Add(4*ms), Active)
 	require.True(t, s.Excuse(late.Add(5*ms)), "other work, and a watch of its own")
 }
 
@@ -530,7 +558,7 @@ func TestSchemeQueueIsBounded(t *testing.T) {
 // TestLongestSchemeFits: it goes in one datagram with a window, and with a ping, whatever their numbers are.
 func TestLongestSchemeFits(t *testing.T) {
 	s := NewSession(0, 1, 512)
-	s.SetActive(0, true)
+	s.SetActivity(0, Active)
 	s.SetWindow(math.MaxInt64)
 	s.pingNo = math.MaxUint64 - 1
 	s.Scheme(math.MaxUint64, true, math.MaxUint64, make([]byte, s.MaxScheme()))
