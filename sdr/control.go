@@ -15,7 +15,7 @@ func (q *QP) progressControl(now units.Instant, w *worker) units.Instant {
 		return units.Never
 	}
 	q.sess.SetActivity(now, q.activity())
-	q.sess.SetContention(w.contention.cost())
+	q.sess.SetContention(q.contention)
 	for range 64 {
 		b, next := q.sess.Poll(now, w.dgram)
 		if len(b) == 0 {

@@ -327,7 +327,7 @@ func (p *Port) Answered() units.Instant {
 
 // Contention is by how much all other QPs that wait for the QP's worker wait longer, in sum, for each more packet that the driver sends. It is 0
 // where time is virtual.
-func (p *Port) Contention() units.Duration { return p.qp().home.contention.cost() }
+func (p *Port) Contention() units.Duration { return p.qp().contention }
 
 // PeerWindow is how many bytes the peer takes back to back; 0: no limit known.
 func (p *Port) PeerWindow() units.Bytes { return p.qp().peerWindow() }

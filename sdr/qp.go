@@ -47,6 +47,9 @@ type QP struct {
 	// guarded by mu.
 	stoodStill, still units.Duration
 
+	// contention is by how much a packet more delays others that wait for the worker; guarded by mu.
+	contention units.Duration
+
 	// driving is set while the driver's Progress runs, with mu held.
 	driving atomic.Bool
 
@@ -257,6 +260,7 @@ func (q *QP) progress(now units.Instant, w *worker) (next units.Instant, usedUp 
 	driverNext := units.Never
 	q.mu.Lock()
 	q.noteStandstill(w.stoodStill)
+	q.contention = w.contention.cost()
 	q.checkEngine()
 	q.checkFences(now)
 	q.finishUnpost()
