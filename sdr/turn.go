@@ -38,6 +38,7 @@ type turn struct {
 	// leftAt is when a caller last had nothing more for the worker to do, and absence the mean time until one comes again.
 	leftAt, absence atomic.Int64
 
+	lending lending
 	// heldBack is the queue pair whose control datagram waits for a message of the caller's; nil: none does. holds says whether one may.
 	heldBack *QP
 	holds    holds
@@ -65,6 +66,7 @@ const (
 func (t *turn) init() {
 	t.offer, t.recall, t.spin, t.yielder = make(chan struct{}, 1), make(chan struct{}, 1), newSpinner(), newYielder()
 	t.holds.next = leastMissed
+	t.lending.next.Store(leastKept)
 	t.absence.Store(int64(mostAbsent))
 }
 
@@ -152,13 +154,48 @@ func (h *holds) judge(inTime bool) {
 	h.left, h.next = h.next, min(2*h.next, mostMissed)
 }
 
+// A lending says whether callers are lent the worker now. One who waits while another posts, as whoever reads from a connection to which another
+// goroutine writes, mostly sleeps when there is something to post, and has to be woken for it: the worker's own goroutine, which goes on polling and yields
+// to those that it wakes, then does that better. So after a post that found a caller asleep the worker is kept for a number of waits, which is twice
+// as large after the next.
+type lending struct {
+	// kept is for how many more waits, and next for how many the next time.
+	kept, next atomic.Int32
+}
+
+const leastKept, mostKept = 8, 512
+
+// keeps reports whether the worker's goroutine keeps it.
+func (l *lending) keeps() bool { return l.kept.Load() > 0 }
+
+// noteWait notes that a caller begins to wait.
+func (l *lending) noteWait() {
+	if n := l.kept.Load(); n > 0 {
+		l.kept.CompareAndSwap(n, n-1)
+	}
+}
+
+// noteServed notes that a caller has run the worker until what it waited for was there.
+func (l *lending) noteServed() { l.next.Store(max(l.next.Load()-1, leastKept)) }
+
+// noteAsleep notes that a caller who runs the worker had to be woken for what another posted.
+func (l *lending) noteAsleep() {
+	n := l.next.Load()
+	l.kept.Store(n)
+	l.next.Store(min(2*n, mostKept))
+}
+
 // lends reports whether callers may run the worker: not one that is tied to a processor, nor one without a goroutine of its own.
 func (w *worker) lends() bool { return !w.ep.manual && len(w.ep.cfg.CPUs) == 0 }
 
+// lendsNow reports whether they may now.
+func (w *worker) lendsNow() bool { return w.lends() && !w.turn.lending.keeps() }
+
 // await returns when done is closed or ctx has ended.
 func (w *worker) await(ctx context.Context, done <-chan struct{}) {
+	w.turn.lending.noteWait()
 	offer := w.turn.offer
-	if !w.lends() {
+	if !w.lendsNow() {
 		offer = nil
 	}
 	now := w.ep.dev.Now()
@@ -166,7 +203,11 @@ func (w *worker) await(ctx context.Context, done <-chan struct{}) {
 	alone := w.turn.callers.Add(1) == 1
 	for {
 		switch {
-		case !alone || offer == nil:
+		case !alone:
+		case offer == nil:
+			if w.lends() && w.turn.runner() == runNobody {
+				signal.Nudge(w.turn.recall)
+			}
 		case !w.turn.take(runCaller):
 			w.kick() // its goroutine may sleep
 		case w.runFor(ctx, done, now):
@@ -222,6 +263,7 @@ func (w *worker) runFor(ctx context.Context, done <-chan struct{}, now units.Ins
 		}
 		if signal.Closed(done) || signal.Closed(ctx.Done()) {
 			served = true
+			t.lending.noteServed()
 			break
 		}
 		if w.broken {
@@ -280,6 +322,9 @@ func (w *worker) step() {
 	now := w.ep.dev.Now()
 	w.turn.noteCaller(now)
 	if !w.turn.take(runCaller) {
+		if w.asleep.Load() && w.turn.runner() == runCaller {
+			w.turn.lending.noteAsleep()
+		}
 		w.kick()
 		w.turn.noteLeft(now)
 		return
@@ -302,7 +347,7 @@ func (w *worker) depart() {
 	if others == 1 {
 		signal.Nudge(t.offer)
 	}
-	if soon || others > 1 || !t.expectsBack() {
+	if soon || others > 1 || !t.expectsBack() || t.lending.keeps() {
 		signal.Nudge(t.recall)
 	}
 }

@@ -305,3 +305,31 @@ func TestHeldBack(t *testing.T) {
 	require.True(t, served(units.Second))
 	require.Equal(t, leastMissed, until(0), "as at first")
 }
+
+// TestLending: after a post that found a caller asleep the worker is kept for some waits, for twice as many after the next, and for fewer again once
+// callers have run it.
+func TestLending(t *testing.T) {
+	var x turn
+	x.init()
+	l := &x.lending
+	waits := func() (n int) {
+		for ; l.keeps(); n++ {
+			l.noteWait()
+		}
+		return n
+	}
+	require.Zero(t, waits())
+	for _, want := range []int{leastKept, 2 * leastKept, 4 * leastKept} {
+		l.noteAsleep()
+		require.Equal(t, want, waits())
+	}
+	for range 100 {
+		l.noteAsleep()
+	}
+	require.Equal(t, mostKept, waits())
+	for range mostKept {
+		l.noteServed()
+	}
+	l.noteAsleep()
+	require.Equal(t, leastKept, waits())
+}

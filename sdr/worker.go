@@ -234,7 +234,7 @@ func (w *worker) run(bound chan<- error) {
 	var idleSince units.Instant
 	idle := false
 	for !w.stop.Load() {
-		if w.turn.callers.Load() == 1 && w.lends() && !w.broken {
+		if w.turn.callers.Load() == 1 && w.lendsNow() && !w.broken {
 			w.stepAside()
 			idle = false
 			continue
@@ -265,7 +265,7 @@ func (w *worker) run(bound chan<- error) {
 func (w *worker) sleep(next units.Instant) {
 	w.asleep.Store(true)
 	defer w.asleep.Store(false)
-	if w.asked.Load() || w.turn.callers.Load() == 1 && w.turn.runner() == runOwn && w.lends() {
+	if w.asked.Load() || w.turn.callers.Load() == 1 && w.turn.runner() == runOwn && w.lendsNow() {
 		return
 	}
 	if w.ep.polled {
