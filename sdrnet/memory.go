@@ -38,8 +38,8 @@ func (c *Conn) Alloc(n int) (*Memory, error) {
 }
 
 // Register makes b usable for SendMemory and RecvMemory until Close. b must stay allocated until then;
-// on a device of the kernel it is pinned, which counts against the memlock limit. Connections of one Listener
-// at one local address share it, as they share the device; one that was dialled has a device, and so memory, of its own.
+// on a device of the kernel it is pinned, which counts against the memlock limit. Connections that share a device
+// (see Dial) share it, too.
 func (c *Conn) Register(b []byte) (*Memory, error) { return c.register(b, nil) }
 
 // register is Register; own, if not nil, is freed with the Memory.
