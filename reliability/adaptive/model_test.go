@@ -5,6 +5,7 @@ package adaptive
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -172,50 +173,39 @@ func TestPlansAreValid(t *testing.T) {
 	}
 }
 
-// Where other transfers wait for the rate, a short tail gets the rows that save more than these wait, and often none.
+// Where other transfers wait for the rate, or anybody for the processor, a short tail gets the rows that save more than these wait, and often none.
 func TestRowsThatOthersWaitFor(t *testing.T) {
-	for _, c := range []struct{ units, waiting, rows int }{
-		{1, 0, 2}, {16, 0, 3}, // one more than the risk asks for costs nothing
-		{1, 1, 1}, {1, 50, 1}, {1, 1000, 0},
-		{16, 1, 2}, {16, 1000, 1}, {16, 20_000, 0},
-		{100, 100_000, 4}, // not that short
-	} {
-		m, env := newModel(), testEnv()
-		m.observe(1000, 1, 1)
-		env.Waiting = c.waiting
-		tr := testTransfer(c.units)
-		p := newPlan(&m, &tr, env)
-		require.Equal(t, c.rows, p.rows, "%+v: %+v, %s", c, p, p.explain(&m, env))
-		require.Equal(t, c.rows == 0, p.groups == 0, "%+v: %+v", c, p)
-		if p.groups == 0 {
-			require.Equal(t, tr.Units, p.tail)
-			require.Contains(t, p.explain(&m, env), "other transfers would wait")
-		}
-	}
-}
-
-// Where anybody waits for the processor it is as where other transfers wait for the rate.
-func TestRowsThatTheProcessorIsWantedFor(t *testing.T) {
 	for _, c := range []struct {
-		contention units.Duration // of a round trip of 25 ms
-		units      int
-		rows       int
+		units, waiting int
+		contention     units.Duration // of a round trip of 25 ms
+		rows           int
 	}{
-		{0, 1, 2},
-		{2 * units.Microsecond, 1, 2}, // a packet more costs less than what the risk allows
-		{50 * units.Microsecond, 1, 1},
-		{500 * units.Microsecond, 1, 0},
-		{500 * units.Microsecond, 100, 4}, // not that short
+		{1, 0, 0, 2}, {16, 0, 0, 3}, // one more than the risk asks for costs nothing
+		{1, 1, 0, 1}, {1, 50, 0, 1}, {1, 1000, 0, 0},
+		{16, 1, 0, 2}, {16, 1000, 0, 1}, {16, 20_000, 0, 0},
+		{100, 100_000, 0, 4},             // not that short
+		{1, 0, 2 * units.Microsecond, 2}, // a packet more costs less than what the risk allows
+		{1, 0, 50 * units.Microsecond, 1}, {1, 0, 150 * units.Microsecond, 0}, {1, 0, 500 * units.Microsecond, 0},
+		{100, 0, 500 * units.Microsecond, 4}, // not that short
+		{1, 1000, 500 * units.Microsecond, 0},
 	} {
 		m, env := newModel(), testEnv()
 		m.observe(1000, 1, 1)
-		env.Contention = c.contention
+		env.Waiting, env.Contention = c.waiting, c.contention
 		tr := testTransfer(c.units)
 		p := newPlan(&m, &tr, env)
 		require.Equal(t, c.rows, p.rows, "%+v: %+v, %s", c, p, p.explain(&m, env))
 		require.Equal(t, c.rows == 0, p.groups == 0, "%+v: %+v", c, p)
-		if p.groups == 0 {
-			require.Contains(t, p.explain(&m, env), "wait for the processor")
+		if p.groups > 0 {
+			continue
+		}
+		require.Equal(t, tr.Units, p.tail)
+		why := p.explain(&m, env)
+		require.Contains(t, why, "would wait")
+		require.Equal(t, c.waiting > 0, strings.Contains(why, "other transfers"), why)
+		require.Equal(t, c.contention > 0, strings.Contains(why, "wait for the processor"), why)
+		if c.contention == 0 {
+			require.Contains(t, why, "other transfers would wait")
 		}
 	}
 }

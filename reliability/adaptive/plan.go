@@ -163,13 +163,9 @@ func (p *plan) explain(m *model, env *scheme.Env) string {
 	if p.groups == 0 && env.Rate == 0 {
 		return "no code, each lost unit is repeated: without a rate (pacing) there is no idle time for parity, and repeats cost little on a short round trip"
 	}
-	if p.groups == 0 && env.Contended() && env.ParityLimit > 0 {
-		return fmt.Sprintf("no code, each lost unit is repeated: for a packet of parity all who wait for the processor would wait for %s more, for longer than it saves; at most %.2g of the units get lost",
-			units.FormatDuration(env.Contention), m.drop())
-	}
-	if p.groups == 0 && env.Waiting > 0 && env.ParityLimit > 0 {
+	if who := waiting(env); p.groups == 0 && who != "" && env.ParityLimit > 0 {
 		return fmt.Sprintf("no code, each lost unit is repeated: for parity %s would wait, for longer than it saves; at most %.2g of the units get lost",
-			plural(env.Waiting, "other transfer"), m.drop())
+			who, m.drop())
 	}
 	why := fmt.Sprintf("at most %.2g of the units get lost, in bursts of %.1f on average; rate %v, RTT %v",
 		m.drop(), m.meanBurst(), env.Rate, units.FormatDuration(env.RTT))
@@ -186,6 +182,21 @@ func (p *plan) explain(m *model, env *scheme.Env) string {
 	}
 	return fmt.Sprintf("k %d, m %d in %s %s; %.1f %% parity: %s",
 		p.k(), p.rows, plural(p.groups, "group"), split, 100*float64(p.groups*p.rows)/float64(p.units), why)
+}
+
+// waiting names those who wait for what the transfer sends, "" for nobody.
+func waiting(env *scheme.Env) string {
+	transfers := plural(env.Waiting, "other transfer")
+	switch {
+	case env.Contention == 0 && env.Waiting == 0:
+		return ""
+	case env.Contention == 0:
+		return transfers
+	case env.Waiting == 0:
+		return "others that wait for the processor"
+	default:
+		return transfers + ", and others that wait for the processor,"
+	}
 }
 
 func plural(n int, what string) string {
