@@ -38,10 +38,15 @@ type turn struct {
 	// leftAt is when a caller last had nothing more for the worker to do, and absence the mean time until one comes again.
 	leftAt, absence atomic.Int64
 
-	lending lending
-	// heldBack is the queue pair whose control datagram waits for a message of the caller's; nil: none does. holds says whether one may.
+	// lending restrains the worker's goroutine from lending the worker to callers who wait. One who waits while another posts, as whoever reads from a
+	// connection to which another goroutine writes, mostly sleeps when there is something to post, and has to be woken for it: the worker's goroutine,
+	// which goes on polling and yields to those that it wakes, then does that better.
+	lending restraint
+	// heldBack is the queue pair whose control datagram waits for a message of the caller's; nil: none does. holding restrains who runs the worker from
+	// having one wait. While the message stays away nobody runs the worker, so the peer waits for up to a millisecond, and who waits for the peer before
+	// sending it is sure to be late.
 	heldBack *QP
-	holds    holds
+	holding  restraint
 	spin     spinner
 	yielder
 	// awaited is closed when what the caller waits for who runs the worker is there; nil: nobody runs it who waits.
@@ -59,14 +64,18 @@ const (
 	dueSoon   = 10 * units.Microsecond
 	// holdBack is how long a control datagram waits for a message that it can travel with.
 	holdBack = 200 * units.Microsecond
+	// For so many messages at least and at most nothing is held back after one that didn't come in time, and for so many waits the worker isn't lent after
+	// a post that found a caller asleep.
+	leastMissed, mostMissed = 4, 256
+	leastKept, mostKept     = 8, 512
 	// mostDeferred is how many rounds in a row may leave a QP's control datagram to the next, which follows at once.
 	mostDeferred = 4
 )
 
 func (t *turn) init() {
 	t.offer, t.recall, t.spin, t.yielder = make(chan struct{}, 1), make(chan struct{}, 1), newSpinner(), newYielder()
-	t.holds.next = leastMissed
-	t.lending.next.Store(leastKept)
+	t.holding.init(leastMissed, mostMissed)
+	t.lending.init(leastKept, mostKept)
 	t.absence.Store(int64(mostAbsent))
 }
 
@@ -121,79 +130,25 @@ func (t *turn) expectsBack() bool { return t.meanAbsence() <= backSoon }
 // holdsBack reports whether a caller runs the worker who has what it waited for, and who is expected back soon: with a message that
 // can take along what there is to say to the peer.
 func (t *turn) holdsBack() bool {
-	return t.awaited != nil && t.expectsBack() && signal.Closed(t.awaited) && t.holds.may()
+	return t.awaited != nil && t.expectsBack() && signal.Closed(t.awaited) && t.holding.may()
 }
 
 // judgeHeldBack notes whether the message that something was held back for has come in time, for whoever runs the worker again.
 func (t *turn) judgeHeldBack(now units.Instant) {
 	if t.heldBack != nil {
-		t.holds.judge(t.away(now) <= holdBack)
+		t.holding.judge(t.away(now) <= holdBack)
 	}
-}
-
-// A holds says whether something may be held back for a message that a caller is expected with. While the message stays away nobody runs the worker, so
-// the peer waits for up to a millisecond, and who waits for the peer before sending it is sure to be late. So after a miss nothing is held back for a
-// while, which is twice as long after the next.
-type holds struct{ left, next int }
-
-const leastMissed, mostMissed = 4, 256
-
-func (h *holds) may() bool {
-	if h.left > 0 {
-		h.left--
-		return false
-	}
-	return true
-}
-
-func (h *holds) judge(inTime bool) {
-	if inTime {
-		h.next = max(h.next-1, leastMissed)
-		return
-	}
-	h.left, h.next = h.next, min(2*h.next, mostMissed)
-}
-
-// A lending says whether callers are lent the worker now. One who waits while another posts, as whoever reads from a connection to which another
-// goroutine writes, mostly sleeps when there is something to post, and has to be woken for it: the worker's own goroutine, which goes on polling and yields
-// to those that it wakes, then does that better. So after a post that found a caller asleep the worker is kept for a number of waits, which is twice
-// as large after the next.
-type lending struct {
-	// kept is for how many more waits, and next for how many the next time.
-	kept, next atomic.Int32
-}
-
-const leastKept, mostKept = 8, 512
-
-// keeps reports whether the worker's goroutine keeps it.
-func (l *lending) keeps() bool { return l.kept.Load() > 0 }
-
-// noteWait notes that a caller begins to wait.
-func (l *lending) noteWait() {
-	if n := l.kept.Load(); n > 0 {
-		l.kept.CompareAndSwap(n, n-1)
-	}
-}
-
-// noteServed notes that a caller has run the worker until what it waited for was there.
-func (l *lending) noteServed() { l.next.Store(max(l.next.Load()-1, leastKept)) }
-
-// noteAsleep notes that a caller who runs the worker had to be woken for what another posted.
-func (l *lending) noteAsleep() {
-	n := l.next.Load()
-	l.kept.Store(n)
-	l.next.Store(min(2*n, mostKept))
 }
 
 // lends reports whether callers may run the worker: not one that is tied to a processor, nor one without a goroutine of its own.
 func (w *worker) lends() bool { return !w.ep.manual && len(w.ep.cfg.CPUs) == 0 }
 
 // lendsNow reports whether they may now.
-func (w *worker) lendsNow() bool { return w.lends() && !w.turn.lending.keeps() }
+func (w *worker) lendsNow() bool { return w.lends() && !w.turn.lending.applies() }
 
 // await returns when done is closed or ctx has ended.
 func (w *worker) await(ctx context.Context, done <-chan struct{}) {
-	w.turn.lending.noteWait()
+	w.turn.lending.count()
 	offer := w.turn.offer
 	if !w.lendsNow() {
 		offer = nil
@@ -263,7 +218,7 @@ func (w *worker) runFor(ctx context.Context, done <-chan struct{}, now units.Ins
 		}
 		if signal.Closed(done) || signal.Closed(ctx.Done()) {
 			served = true
-			t.lending.noteServed()
+			t.lending.judge(true)
 			break
 		}
 		if w.broken {
@@ -323,7 +278,7 @@ func (w *worker) step() {
 	w.turn.noteCaller(now)
 	if !w.turn.take(runCaller) {
 		if w.asleep.Load() && w.turn.runner() == runCaller {
-			w.turn.lending.noteAsleep()
+			w.turn.lending.judge(false) // who has to be woken for this
 		}
 		w.kick()
 		w.turn.noteLeft(now)
@@ -347,7 +302,7 @@ func (w *worker) depart() {
 	if others == 1 {
 		signal.Nudge(t.offer)
 	}
-	if soon || others > 1 || !t.expectsBack() || t.lending.keeps() {
+	if soon || others > 1 || !t.expectsBack() || t.lending.applies() {
 		signal.Nudge(t.recall)
 	}
 }

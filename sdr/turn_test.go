@@ -313,23 +313,23 @@ func TestLending(t *testing.T) {
 	x.init()
 	l := &x.lending
 	waits := func() (n int) {
-		for ; l.keeps(); n++ {
-			l.noteWait()
+		for ; l.applies(); n++ {
+			l.count()
 		}
 		return n
 	}
 	require.Zero(t, waits())
 	for _, want := range []int{leastKept, 2 * leastKept, 4 * leastKept} {
-		l.noteAsleep()
+		l.judge(false)
 		require.Equal(t, want, waits())
 	}
 	for range 100 {
-		l.noteAsleep()
+		l.judge(false)
 	}
 	require.Equal(t, mostKept, waits())
 	for range mostKept {
-		l.noteServed()
+		l.judge(true)
 	}
-	l.noteAsleep()
+	l.judge(false)
 	require.Equal(t, leastKept, waits())
 }
