@@ -74,11 +74,14 @@ func (s *hosts) get(cfg *Config, near netip.Addr, ports ...uint16) (*host, error
 func (s *hosts) release(h *host) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h.users--
-	if h.left && h.users == 0 {
+	switch h.users--; {
+	case h.users > 0:
+		return nil
+	case h.left:
 		return h.close()
+	default:
+		return s.sweep()
 	}
-	return s.sweep()
 }
 
 // keepNone closes the one that has stayed open without connections, and has none stay from now on.
