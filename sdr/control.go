@@ -15,7 +15,6 @@ func (q *QP) progressControl(now units.Instant, w *worker) units.Instant {
 		return units.Never
 	}
 	q.sess.SetActivity(now, q.activity())
-	q.sess.SetContention(q.contention)
 	for range 64 {
 		b, next := q.sess.Poll(now, w.dgram)
 		if len(b) == 0 {
@@ -44,7 +43,7 @@ func (q *QP) postControl(now units.Instant, w *worker, b []byte) {
 func (q *QP) activity() control.Activity {
 	waits := q.expecting || len(q.recvs) > 0
 	switch {
-	case q.state() == qpConnecting || len(q.sends) > 0 || q.sess.Unacked() > 0 || waits && !q.dormant:
+	case q.state() == qpConnecting || waits && !q.dormant || len(q.sends) > 0 || q.sess.Unacked() > 0:
 		return control.Active
 	case waits:
 		return control.Dormant

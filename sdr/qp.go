@@ -260,7 +260,7 @@ func (q *QP) progress(now units.Instant, w *worker) (next units.Instant, usedUp 
 	driverNext := units.Never
 	q.mu.Lock()
 	q.noteStandstill(w.stoodStill)
-	q.contention = w.contention.cost()
+	q.noteContention(w.contention.cost())
 	q.checkEngine()
 	q.checkFences(now)
 	q.finishUnpost()
@@ -326,6 +326,13 @@ func (q *QP) noteStandstill(sum units.Duration) {
 		}
 	}
 	q.still = sum
+}
+
+// noteContention tells those who weigh what to send by how much a packet more delays others; mu is held.
+func (q *QP) noteContention(d units.Duration) {
+	if q.contention = d; q.sess != nil {
+		q.sess.SetContention(d)
+	}
 }
 
 // soon is when to look again for what the device doesn't announce. In virtual

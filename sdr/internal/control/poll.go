@@ -79,11 +79,7 @@ func (s *Session) appendPings(now units.Instant, b []byte) []byte {
 		s.pings[s.pingNo%maxPings] = ping{s.pingNo, now}
 		f := wire.Frame{Type: wire.TypePing, ID: s.pingNo}
 		b = f.Append(b)
-		most := s.maxPingPause
-		if s.sleeps(now) {
-			most = s.dormantPause
-		}
-		s.pingPause = min(max(2*s.pingPause, s.time.rtt(), units.Millisecond), most)
+		s.pingPause = min(max(2*s.pingPause, s.time.rtt(), units.Millisecond), s.mostPause(now))
 		s.nextPing = now.Add(s.pingPause)
 	}
 	return b

@@ -30,6 +30,8 @@ const (
 	maxPongs = 16
 	// pingsPerSilence is how many pings, or answers to them, have to get lost for a peer to be thought dead.
 	pingsPerSilence = 8
+	// maxPingPause is the longest pause between pings while anything is under way.
+	maxPingPause = MaxBackoff / 4
 	// dormantAfter is longer than who sends one thing after another lets the peer wait.
 	dormantAfter = units.Second
 	// MaxBackoff is the longest pause between repetitions.
@@ -104,8 +106,7 @@ type Session struct {
 
 	nextPing     units.Instant  // while anything is pending
 	pingPause    units.Duration // from the latest to the next
-	maxPingPause units.Duration
-	dormantPause units.Duration // maxPingPause while dormant
+	dormantPause units.Duration // the longest of these while dormant
 	activity     Activity
 	dormantSince units.Instant
 	excused      bool // since lastReceived
@@ -117,14 +118,24 @@ type Session struct {
 // NewSession makes a session that writes peerID, the number that the peer chose,
 // into its datagrams, and keeps them within maxLen bytes.
 func NewSession(now units.Instant, peerID uint64, maxLen int) *Session {
-	return &Session{peerID: peerID, maxLen: maxLen, lastReceived: now, nextPing: now, maxPingPause: MaxBackoff / 4, dormantPause: MaxBackoff / 4, time: timing{asked: units.Never}}
+	return &Session{peerID: peerID, maxLen: maxLen, lastReceived: now, nextPing: now, dormantPause: maxPingPause, time: timing{asked: units.Never}}
 }
 
 // Silence has so many pings go while work is pending that a peer which lives isn't silent for so long.
 func (s *Session) Silence(limit units.Duration) {
 	s.dormantPause = max(limit/pingsPerSilence, units.Millisecond)
-	s.maxPingPause = min(MaxBackoff/4, s.dormantPause)
 }
+
+// mostPause is the longest pause between pings at now.
+func (s *Session) mostPause(now units.Instant) units.Duration {
+	if s.sleeps(now) {
+		return s.dormantPause
+	}
+	return s.activePause()
+}
+
+// activePause is that while anything is under way.
+func (s *Session) activePause() units.Duration { return min(maxPingPause, s.dormantPause) }
 
 // An Activity says how much is pending.
 type Activity uint8
@@ -239,8 +250,8 @@ func (s *Session) SetActivity(now units.Instant, a Activity) {
 		s.watchAnew(now)
 		s.excused = false
 	case before == Dormant && a == Active:
-		s.pingPause = min(s.pingPause, s.maxPingPause)
-		s.nextPing = min(s.nextPing, now.Add(s.maxPingPause))
+		s.pingPause = min(s.pingPause, s.activePause())
+		s.nextPing = min(s.nextPing, now.Add(s.activePause()))
 	}
 	if a == Dormant && s.activity != Dormant {
 		s.dormantSince = now
